@@ -1,7 +1,8 @@
 """Offsets: a pipeline's positions, the broker's log, and the pure decision of what to read next.
 
-No connection is opened here. `judge` compares the ledger's and the broker's state, and raises Halt if reading would
-lose or repeat messages; `next_ranges` makes OffsetRanges from them; engine/plan/planning.py combines the two.
+No connection is opened here. `check_positions` compares the ledger's and the broker's state, and raises Halt if
+reading would lose or repeat messages; `next_ranges` makes OffsetRanges from them; engine/plan/planning.py combines the
+two.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -155,7 +156,7 @@ class PendingBatch:
         )
 
     @property
-    def judged_by_a_person(self) -> bool:
+    def decided_by_a_person(self) -> bool:
         """True if a person has decided to keep its dead letters, however many there are."""
         return self.dead_letters_accepted or self.set_aside is not None
 
@@ -215,7 +216,7 @@ def outdated(read: Sequence[Position], view: TopicView) -> str | None:
     return None
 
 
-def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
+def check_positions(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
     """Raise Halt if continuing from `positions` would lose or repeat messages; do nothing otherwise.
 
     Raises BrokerAway if `view` is stale: it does not show the current log.
@@ -249,7 +250,7 @@ def next_ranges(
     ranges.
 
     A large batch is split into about `tasks` ranges of equal size; a small one stays whole, since a task costs more
-    than a few thousand messages. Empty if everything is read. Call `judge` before.
+    than a few thousand messages. Empty if everything is read. Call `check_positions` before.
     """
     behind = {p: n for p, n in lag(positions, view).items() if n}
     at = {item.partition: item for item in positions}
@@ -313,7 +314,7 @@ def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> Non
     Called when a pending batch is taken up again.
     """
     first = {item.partition: item for item in sorted(pending.ranges, reverse=True)}
-    judge(pipeline, [pending.position(item) for item in first.values()], view)
+    check_positions(pipeline, [pending.position(item) for item in first.values()], view)
     ends = {number: held.end for number, held in view.partitions.items()}
     cut = tuple(
         PartitionSpan(item.partition, ends[item.partition], item.until_offset)

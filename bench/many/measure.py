@@ -169,12 +169,12 @@ def _first_round(planned: tuple[Planned, ...], watch: Watch, say: Progress) -> f
     """Return the seconds until every pipeline has committed, and none has had a message that is too old for STEADY
     s.
     """
-    judged = [item.topic for item in planned if item.judged]
+    measured = [item.topic for item in planned if item.measured]
     began = last_late = time.monotonic()
     while (seconds := time.monotonic() - began) < FIRST_ROUND:
         time.sleep(1)
-        late = [topic for topic in judged if watch.looks and watch.looks[-1].ages[topic] > LATENCY + ALLOWED]
-        read = watch.moved.issuperset(judged)
+        late = [topic for topic in measured if watch.looks and watch.looks[-1].ages[topic] > LATENCY + ALLOWED]
+        read = watch.moved.issuperset(measured)
         if late or not read:
             last_late = time.monotonic()
         elif time.monotonic() - last_late > STEADY:
@@ -193,7 +193,7 @@ def _let_it_run(planned: tuple[Planned, ...], endpoints: Endpoints, watch: Watch
             recreate_topic(endpoints.kafka_options(), halting.topic)
             recreated = True
         if now - message >= 10 and watch.looks:
-            ages = [watch.looks[-1].ages[item.topic] for item in planned if item.judged]
+            ages = [watch.looks[-1].ages[item.topic] for item in planned if item.measured]
             say(f"{until - now:.0f} s to go; {len(watch.moved)} topics read; the oldest unread: {max(ages):.0f} s")
             message = now
         time.sleep(0.5)

@@ -46,7 +46,7 @@ class Planned:
         return BUSY if self.kind == "busy" else TRICKLE
 
     @property
-    def judged(self) -> bool:
+    def measured(self) -> bool:
         """True if its messages have to be read in time: neither halted nor broken."""
         return self.kind in ("trickle", "busy")
 

@@ -89,7 +89,7 @@ def _connections(sessions: Mapping[str, int]) -> str:
 
 def _worst(seen: Measured) -> dict[str, float]:
     """Return by topic that must be in time the greatest age of its oldest unread message."""
-    return {item.topic: max(look.ages[item.topic] for look in seen.looks) for item in seen.planned if item.judged}
+    return {item.topic: max(look.ages[item.topic] for look in seen.looks) for item in seen.planned if item.measured}
 
 
 def _ticks(ticks: Sequence[Tick]) -> Iterator[tuple[str, str, str]]:
@@ -133,13 +133,13 @@ def _carried(seen: Measured) -> Iterator[tuple[str, str, str]]:
 
 def _by_minute(seen: Measured) -> str:
     """Return the table of ages over time."""
-    limit, judged = seen.latency + ALLOWED, [item.topic for item in seen.planned if item.judged]
+    limit, measured = seen.latency + ALLOWED, [item.topic for item in seen.planned if item.measured]
     minutes = defaultdict[int, list[dict[str, float]]](list)
     for look in seen.looks:
-        minutes[int((look.at - seen.started) // 60)].append({topic: look.ages[topic] for topic in judged})
+        minutes[int((look.at - seen.started) // 60)].append({topic: look.ages[topic] for topic in measured})
     rows: list[tuple[str, ...]] = []
     for minute, looks in sorted(minutes.items()):
-        worst = [max(look[topic] for look in looks) for topic in judged]
+        worst = [max(look[topic] for look in looks) for topic in measured]
         late = sum(age > limit for age in worst)
         rows.append((str(minute + 1), f"{statistics.median(worst):.0f}", f"{max(worst):.0f}", str(late)))
     head = (

@@ -55,7 +55,7 @@ class Watch:
     def unread(self) -> int:
         """Return how many pipelines that must be in time had an unread message in the last sample."""
         last = self.looks[-1].ages if self.looks else {}
-        return sum(last.get(item.topic, 0.0) > 0 for item in self.planned if item.judged)
+        return sum(last.get(item.topic, 0.0) > 0 for item in self.planned if item.measured)
 
     def _watch(self) -> None:
         with psycopg.connect(self.url, autocommit=True, application_name=BENCH) as database:

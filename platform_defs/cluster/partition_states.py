@@ -20,7 +20,7 @@ class State(IntEnum):
 
 
 @dataclass(frozen=True)
-class Judged:
+class PartitionState:
     """A partition, its state, and the number of replicas that it lacks."""
 
     partition: Partition
@@ -44,7 +44,7 @@ class Counts:
     not_preferred: int  # with a leader, which is not the first of their replicas
 
 
-def judged(observed: Observed) -> tuple[Judged, ...]:
+def partition_states(observed: Observed) -> tuple[PartitionState, ...]:
     """Return the state of every partition. If its leader does not answer it is offline, though the controller may not
     know.
 
@@ -52,13 +52,15 @@ def judged(observed: Observed) -> tuple[Judged, ...]:
     """
     silent = {broker.id for broker in observed.brokers if not broker.answers}
     adding = {(item.topic, item.number): len(item.adding) for item in observed.moving}
-    return tuple(_judge(item, silent, adding) for item in observed.partitions)
+    return tuple(_state_of(item, silent, adding) for item in observed.partitions)
 
 
-def _judge(item: Partition, silent: set[int], adding: Mapping[tuple[str, int], int]) -> Judged:
+def _state_of(item: Partition, silent: set[int], adding: Mapping[tuple[str, int], int]) -> PartitionState:
     wanted = len(item.replicas) - adding.get((item.topic, item.number), 0)
     missing = max(0, wanted - len(item.in_sync))
-    return Judged(item, _state(item, missing, led=item.leader is not None and item.leader not in silent), missing)
+    return PartitionState(
+        item, _state(item, missing, led=item.leader is not None and item.leader not in silent), missing
+    )
 
 
 def _state(item: Partition, missing: int, *, led: bool) -> State:
@@ -75,7 +77,7 @@ def _at_minimum(item: Partition) -> bool:
     return 0 < item.needed_in_sync == len(item.in_sync)
 
 
-def count(found: Iterable[Judged]) -> Counts:
+def count(found: Iterable[PartitionState]) -> Counts:
     """Return the number of partitions in each state."""
     items = list(found)
     below = [item for item in items if len(item.partition.in_sync) < item.partition.needed_in_sync]
@@ -89,7 +91,7 @@ def count(found: Iterable[Judged]) -> Counts:
     )
 
 
-def worst(found: Iterable[Judged]) -> tuple[Judged, ...]:
+def worst(found: Iterable[PartitionState]) -> tuple[PartitionState, ...]:
     """Return at most WORST partitions, worst first. One at its minimum that lacks no replica is not included."""
     bad = [item for item in found if item.missing or item.state in (State.offline, State.under_min_in_sync)]
     bad.sort(key=lambda item: (-item.state, -item.missing, item.partition.topic, item.partition.number))

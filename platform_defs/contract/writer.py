@@ -33,8 +33,8 @@ def contract_digest(contract: Contract) -> str:
 
     32 hexadecimal digits. Two contracts of one digest make the same rows of every message.
     """
-    judged = without_words(contract)
-    return sha256(_canonical(document(judged)) + judged.wire.schema_text.encode()).hexdigest()[:32]
+    bare = without_words(contract)
+    return sha256(_canonical(document(bare)) + bare.wire.schema_text.encode()).hexdigest()[:32]
 
 
 def same_words(one: Contract, other: Contract) -> bool:

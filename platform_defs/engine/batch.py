@@ -315,24 +315,24 @@ def _audit(contract: Contract, outside: RunContext, staged: Staged) -> list[Chec
     """
     faults = outside.ledger.faults(staged) if staged.dead_letters else []
     break_circuit(contract, staged, faults)
-    checks = [*audit.row_checks(contract, faults, staged.messages), *_judge_rules(contract, outside, staged)]
+    checks = [*audit.row_checks(contract, faults, staged.messages), *_evaluate_rules(contract, outside, staged)]
     if (failed := audit.failed_checks(staged, checks)) is not None:
         failed = replace(failed, tries=outside.ledger.note_failed_checks(failed))
         raise audit.rejection(contract.pipeline, failed, checks)
     return checks
 
 
-def _judge_rules(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
+def _evaluate_rules(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
     """Evaluate the contract's batch rules on what publish would write. No rows, no rules: some fail without rows."""
     view = outside.ledger.audit_view(staged) if contract.batch_rules else None
     if view is None:
         return []
     try:
-        found = outside.auditor.judge(contract.batch_rules, view)
+        found = outside.auditor.evaluate(contract.batch_rules, view)
     except BadInput:
         outside.ledger.ping()  # raises if Postgres went away meanwhile: then no rule is to blame
         with audit.unquoted(contract):
-            found = outside.auditor.judge(contract.batch_rules, view)  # nor if only the auditor's connection did
+            found = outside.auditor.evaluate(contract.batch_rules, view)  # nor if only the auditor's connection did
     return audit.without_values(contract, found)
 
 

@@ -178,7 +178,7 @@ def _continuous(
     )
     goal = Continuous(ours, around, RunBudget(), age)
     turns.others_waiting = goal.others_waiting
-    return in_rounds(goal, turns, glance=goal.glance)
+    return in_rounds(goal, turns, poll_seconds=goal.poll_seconds)
 
 
 def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:

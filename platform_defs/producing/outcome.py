@@ -29,7 +29,7 @@ class Round:
     longest_stall_ms: float
 
 
-def judge(journal: Journal, log: Sequence[int], *, fired: bool) -> Round:
+def evaluate(journal: Journal, log: Sequence[int], *, fired: bool) -> Round:
     """Return the round of this journal, whose messages are in the log in the order of `log` (their numbers)."""
     copies = array("q", bytes(8 * journal.total))
     reordered, latest = 0, [-1] * KEYS

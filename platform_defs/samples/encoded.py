@@ -20,7 +20,7 @@ from platform_defs.samples.samples import Sample, Samples
 from platform_defs.samples.values_at import ValuesAt, places_of
 from platform_defs.schema_conversion.found import FoundField
 from platform_defs.schema_conversion.importing import read_message
-from platform_defs.verification.validation.framed import FramedJudge
+from platform_defs.verification.validation.framed import FramedValidator
 from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.validation.validator import NoRow
 
@@ -67,10 +67,10 @@ class EncodedSamples:
         """Yield a message for each way to spoil one, with its reason; only the first for each reason."""
         validate, found = _validator(self._contract, self._schemas.value), set[str]()
         for value in self._spoiled():
-            judged = validate(value, self.headers)
-            if isinstance(judged, NoRow) and judged.reason not in found:
-                found.add(judged.reason)
-                yield value, judged.reason
+            validated = validate(value, self.headers)
+            if isinstance(validated, NoRow) and validated.reason not in found:
+                found.add(validated.reason)
+                yield value, validated.reason
 
     def _spoiled(self) -> Iterator[bytes]:
         yield self._bytes[:-1]
@@ -149,5 +149,5 @@ def _validator(contract: Contract, schema: WriterSchema) -> Callable[[bytes, Hea
     known = KnownSchemas()
     named = NamedSchema(schema.key, schema.format, schema.document, schema.references, encrypted=False)
     known.add(0, 0, 1, named)
-    validator = FramedJudge(contract, known)
+    validator = FramedValidator(contract, known)
     return lambda value, headers: validator.at(0, 0, value, dict(headers).get(HEADERS["value"]))

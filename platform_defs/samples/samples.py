@@ -17,7 +17,7 @@ from platform_defs.errors import BadInput
 from platform_defs.samples.faults import Fault, faults
 from platform_defs.samples.message import Json, MessageTemplate
 from platform_defs.samples.values import Value, Values, json_text
-from platform_defs.verification.validation.validator import Judge, NoRow
+from platform_defs.verification.validation.validator import NoRow, Validator
 
 POOL = 1_000  # different values of a field in one block of messages
 TIMES = 100  # the same for timestamps, which are made again for each block
@@ -100,11 +100,11 @@ class Samples:
 
     def _find_faults(self, contract: Contract) -> list[tuple[Fault, str]]:
         """Return each way to spoil a message that works on this contract, with its reason; one per kind and reason."""
-        validator, found = Judge(contract), dict[tuple[str, str], tuple[Fault, str]]()
+        validator, found = Validator(contract), dict[tuple[str, str], tuple[Fault, str]]()
         for fault in faults(contract):
-            judged = validator.value(fault.spoil(self._spare))
-            if isinstance(judged, NoRow):
-                found.setdefault((fault.kind, judged.reason), (fault, judged.reason))
+            validated = validator.value(fault.spoil(self._spare))
+            if isinstance(validated, NoRow):
+                found.setdefault((fault.kind, validated.reason), (fault, validated.reason))
         return list(found.values())
 
 
@@ -113,13 +113,13 @@ class FieldSamples:
 
     def __init__(self, contract: Contract, item: Field, source: random.Random) -> None:
         self.item, self._contract = item, contract
-        self._judge = Judge(replace(contract, fields=(item,)))
+        self._validator = Validator(replace(contract, fields=(item,)))
         self._template = MessageTemplate([item])
         self._values = Values(item, source, self.keeps)
 
     def keeps(self, value: Value) -> bool:
         """Return True if a message may have `value` in the field."""
-        return not isinstance(self._judge.value(self._template.fill([json_text(value)])), NoRow)
+        return not isinstance(self._validator.value(self._template.fill([json_text(value)])), NoRow)
 
     def pool(self) -> list[Json]:
         """Return JSON texts of values that keep the field's rules; some are null if it is optional."""

@@ -78,7 +78,7 @@ def declarations(contracts: Iterable[Contract], listed: Iterable[ListedTopic], f
     sources: dict[str, list[_Source]] = {}
     for source in (*map(_of_contract, contracts), *(_Source(one.name, one.keys, file, one.line) for one in listed)):
         sources.setdefault(source.topic, []).append(source)
-    refused = [verdict for found in sources.values() for verdict in _contradictions(found)]
+    refused = [violation for found in sources.values() for violation in _contradictions(found)]
     merged = {topic: _merged(topic, found) for topic, found in sources.items()}
     kept = {topic for topic, found in sources.items() if any(one.keys.declared or one.reader is None for one in found)}
     return Declarations(

@@ -207,7 +207,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def judge(topics: Mapping[str, Declared], observed: Observed) -> list[Violation]:
+def rule_violations(topics: Mapping[str, Declared], observed: Observed) -> list[Violation]:
     """Return every violation of these rules, topic by topic."""
     found: Iterable[Violation] = (v for one in topics.values() for rule in RULES for v in rule(one, observed))
     return [*found, *names_apart(topics, observed)]

@@ -29,11 +29,11 @@ from platform_defs.verification.compare.accumulates import Accumulated
 from platform_defs.verification.compare.appends import AppendComparison, Era, Step
 from platform_defs.verification.compare.dead_letters import DeadLetters
 from platform_defs.verification.compare.expected import Expected
-from platform_defs.verification.compare.keyed import KeyedJudge
-from platform_defs.verification.compare.metadata import MetadataJudge
+from platform_defs.verification.compare.keyed import KeyedValidator
+from platform_defs.verification.compare.metadata import MetadataValidator
 from platform_defs.verification.compare.report import Findings, Report
 from platform_defs.verification.compare.upserts import UpsertComparison
-from platform_defs.verification.compare.validated import ChunkJudge
+from platform_defs.verification.compare.validated import ChunkValidator
 from platform_defs.verification.source.ahead import ahead, threads_of
 from platform_defs.verification.source.eras import Eras
 from platform_defs.verification.source.messages import Topic
@@ -42,8 +42,8 @@ from platform_defs.verification.source.partitions import Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.snapshot import Snapshot, take_snapshot
 from platform_defs.verification.source.spans import format_span, size, tiling
-from platform_defs.verification.validation.framed import judge_of
-from platform_defs.verification.validation.key_validators import key_judge_of
+from platform_defs.verification.validation.framed import validator_of
+from platform_defs.verification.validation.key_validators import key_validator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,7 +105,7 @@ class Compared:
     def keys(self) -> UpsertComparison:
         """Read the topic. Return the newest messages of an upsert's keys, not yet compared with rows."""
         dead = DeadLetters(self.snapshot.dead_letters())
-        upserts = UpsertComparison(self.snapshot.eras, cache(self._keyed_judge), dead, self.findings)
+        upserts = UpsertComparison(self.snapshot.eras, cache(self._keyed_validator), dead, self.findings)
         self._read(upserts, CHUNK)
         return upserts
 
@@ -152,18 +152,20 @@ class Compared:
         expected = Expected(pipeline, spark, eras, pinned, other_transform=other)
         if pipeline.transform is not None:
             spark()  # here, and not in a thread: signals are for the main thread
-        return Era(self._judge(eras.contract(pinned.contract), expected.offered), expected, doubt)
+        return Era(self._validator(eras.contract(pinned.contract), expected.offered), expected, doubt)
 
-    def _keyed_judge(self, pinned: Pinned) -> KeyedJudge:
+    def _keyed_validator(self, pinned: Pinned) -> KeyedValidator:
         eras, schemas = self.snapshot.eras, self.snapshot.schemas
         contract = eras.contract(pinned.contract)
-        return KeyedJudge(eras, pinned, self._judge(contract), key_judge_of(contract, schemas))
+        return KeyedValidator(eras, pinned, self._validator(contract), key_validator_of(contract, schemas))
 
-    def _judge(self, contract: Contract, offered: Sequence[str] = ()) -> ChunkJudge:
+    def _validator(self, contract: Contract, offered: Sequence[str] = ()) -> ChunkValidator:
         """Return the validator of a contract's chunks. `offered`: columns of OFFERED that the transform names."""
         schemas = self.snapshot.schemas
-        metadata = MetadataJudge(contract, key_judge_of(contract, schemas)) if contract.metadata_fields else None
-        return ChunkJudge(contract, judge_of(contract, schemas), metadata, offered)
+        metadata = (
+            MetadataValidator(contract, key_validator_of(contract, schemas)) if contract.metadata_fields else None
+        )
+        return ChunkValidator(contract, validator_of(contract, schemas), metadata, offered)
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
         parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)

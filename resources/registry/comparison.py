@@ -38,7 +38,7 @@ class Comparison:
         changed = _changed(self.in_use, now)
         if now and all(now.values()) and not changed:  # an id that is gone may come back as another
             _compared.note(asked)
-        return self._judged(changed)
+        return self._switched(changed)
 
     def of_those_named(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
         """Return the ids that messages name and that mean something else now. Raises LedgerAway."""
@@ -46,7 +46,7 @@ class Comparison:
         if new := keys - self._digests.keys():
             self._digests.update(self.ledger.digests(self.generation, new))
         known = [SchemaInUse(key, self._digests[key]) for key in sorted(keys & self._digests.keys())]
-        return self._judged(_changed(known, self._now(known)))
+        return self._switched(_changed(known, self._now(known)))
 
     def agrees(self, client: RegistryClient) -> bool | None:
         """Return True if no id in use means something else now; None if the registry gives none of them. Each is waited
@@ -79,7 +79,7 @@ class Comparison:
             _silent.note(str(self.address))
         return answers
 
-    def _judged(self, changed: list[str]) -> RegistrySwitched | None:
+    def _switched(self, changed: list[str]) -> RegistrySwitched | None:
         return RegistrySwitched(self.ledger.registry, tuple(changed)) if changed else None
 
 

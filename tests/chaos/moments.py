@@ -42,7 +42,7 @@ def before_the_publication(act: Act) -> Callable[[RunContext], RunContext]:
 
 def before_the_rules_are_judged(act: Act) -> Callable[[RunContext], RunContext]:
     """Act after the last task, if the batch has rows."""
-    return lambda outside: replace(outside, auditor=_Before(outside.auditor, "judge", act))
+    return lambda outside: replace(outside, auditor=_Before(outside.auditor, "evaluate", act))
 
 
 def before_dead_letters_are_counted(act: Act) -> Callable[[RunContext], RunContext]:

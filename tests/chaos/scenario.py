@@ -62,7 +62,7 @@ class Chaos:
         assert self.world.rows("select * from tidegate.staging where pipeline = %s", name) == [], "staging is left"
         if messages is None:
             messages = sum(held.end - held.low for held in self.world.ends(pipeline).values())
-        assert report.messages == messages, f"{report.messages} of {messages} messages were judged"
+        assert report.messages == messages, f"{report.messages} of {messages} messages were compared"
         return Verdict(fired, report.lost, report.duplicated, outcome)
 
 

@@ -83,14 +83,14 @@ def test_every_kind_of_block_is_in_the_tutorial() -> None:
 
 def test_the_message_of_the_tutorial_is_a_row_of_its_contract(tmp_path: Path) -> None:
     from platform_defs.contract.reader.odcs import load
-    from platform_defs.verification.validation.validator import Judge, NoRow
+    from platform_defs.verification.validation.validator import NoRow, Validator
 
     (contract,) = (block for block in blocks() if block.file)
     (message,) = (block.text for block in blocks() if block.info == "json")
     path = tmp_path / "card_payments.odcs.yaml"
     path.write_text(contract.text)
-    judged = Judge(load(path)).value(message.encode())
-    assert not isinstance(judged, NoRow)
+    validated = Validator(load(path)).value(message.encode())
+    assert not isinstance(validated, NoRow)
 
 
 def test_the_commands_of_the_tutorial_are_there() -> None:

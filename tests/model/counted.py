@@ -8,11 +8,11 @@ from tests.model.log import Log, Record
 from tests.model.runs import Run
 from tests.model.seen import Place
 
-JUDGED = 8  # the latest messages that count: four dead letters are half of them
+COUNTED = 8  # the latest messages that count: four dead letters are half of them
 
 
 @dataclass
-class Judged:
+class CountedMessages:
     """The audit history of one pipeline."""
 
     before: list[tuple[int, int]] = field(default_factory=list)  # (messages, dead letters) by batch, newest last
@@ -48,9 +48,9 @@ class Judged:
             return True
         messages, dead = batch
         for before, bad in reversed(self.before):
-            if messages >= JUDGED:
+            if messages >= COUNTED:
                 break
-            part = min(before, JUDGED - messages) if messages else before
+            part = min(before, COUNTED - messages) if messages else before
             messages, dead = messages + part, dead + bad * part // max(1, before)
         return _exceeds(messages, dead)
 

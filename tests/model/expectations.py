@@ -28,7 +28,7 @@ from platform_defs.operations.settlements.choices import BatchChoice
 from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import connect
-from tests.model.counted import Judged
+from tests.model.counted import CountedMessages
 from tests.model.cuts import continues
 from tests.model.log import Log, Part
 from tests.model.runs import Run, next_version
@@ -55,7 +55,7 @@ class Expectations(RuleBasedStateMachine):
     settling: bool  # positions may go back
     kept: list[Span]  # the spans that were read of logs no longer read
     committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
-    judged: Judged
+    counted: CountedMessages
     failures: Counter[int]  # that count, by id of the pending batch
     applied: bool  # a person has applied a contract
     died: bool  # the last owner died unreported; no run has taken over since
@@ -124,7 +124,7 @@ class Expectations(RuleBasedStateMachine):
     def _passes(self, run: Run) -> bool:
         """Audit as drain does; return True if the batch passes. Asserts the expected outcome."""
         assert run.pending
-        expected = self.judged.verdict(self.log, run)
+        expected = self.counted.verdict(self.log, run)
         try:
             run.audit()
         except Halt as halt:
@@ -169,7 +169,7 @@ class Expectations(RuleBasedStateMachine):
         else:
             assert expected is None
             self.committed[batch_id] = held
-            self.judged.published(self.log, run)
+            self.counted.published(self.log, run)
             self.fired["published"] += 1
             self._positions_know_their_leaders(run)
             continues(run, self.look()["pipeline"]["pending"])
@@ -291,7 +291,7 @@ class Expectations(RuleBasedStateMachine):
         decided = settlement.propose(self.contract, self.ledger, self.log, None, batch)
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
-        self.owner, self.halted, self.died, self.judged.tries = None, None, False, Counter()
+        self.owner, self.halted, self.died, self.counted.tries = None, None, False, Counter()
         self.failures.clear()
         self.fired[f"failed check: {batch}"] += 1
 

@@ -25,7 +25,7 @@ from platform_defs.operations.settlements import settlement
 from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import connect
-from tests.model.counted import Judged
+from tests.model.counted import CountedMessages
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, new_contract
 from tests.model.seen import PRUNED, Span, check, check_pruned, positions
@@ -51,7 +51,7 @@ class Machine(TopicEvents):
         self.ledger, self.session = Ledger(self.url), connect(self.url, "the model")
         self.runs, self.owner, self.halted, self.settling, self.died = [], None, None, False, False
         self.applied = False
-        self.kept, self.committed, self.failures, self.seen, self.judged = [], {}, Counter(), {}, Judged()
+        self.kept, self.committed, self.failures, self.seen, self.counted = [], {}, Counter(), {}, CountedMessages()
         self.pruned = {table: [] for table in PRUNED}
         self._start(survives=True)
 
@@ -167,7 +167,7 @@ class Machine(TopicEvents):
             return
         if arrives:
             self.committed[batch_id] = held
-            self.judged.published(self.log, run)
+            self.counted.published(self.log, run)
         run.hold.connection = DyingInCommit(run.hold.connection, arrives, lambda: self._rival(rival))  # pyright: ignore
         if away:
             run.hold.url = "postgresql://nobody@127.0.0.1:1/nothing"
@@ -279,7 +279,7 @@ class Machine(TopicEvents):
         decided = settlement.propose(self.contract, self.ledger, self.log, start)
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
-        self.settling, self.halted, self.died, self.judged.tries = True, None, False, Counter()
+        self.settling, self.halted, self.died, self.counted.tries = True, None, False, Counter()
         self.failures.clear()
         self.fired["settled"] += 1
         self._keep(before, positions(self.look()))
@@ -315,7 +315,7 @@ class Machine(TopicEvents):
         split_batch.cut(self.url, decided, "the model", "nobody")
         with pytest.raises(ChangedMeanwhile):
             self._unchanged(lambda: split_batch.cut(self.url, decided, "twice", "nobody"))
-        self.owner, self.halted, self.died, self.judged.tries = None, None, False, Counter()
+        self.owner, self.halted, self.died, self.counted.tries = None, None, False, Counter()
         self.failures.clear()
         self.fired["recut"] += 1
 
@@ -324,7 +324,7 @@ class Machine(TopicEvents):
     @invariant()
     def all_holds(self) -> None:
         seen = self.look()
-        check(seen, self.log, self.kept, self.judged.aside, keyed=self.keyed)
+        check(seen, self.log, self.kept, self.counted.aside, keyed=self.keyed)
         check_pruned(seen, self.left(), self.log)
         batches = {b["batch_id"]: (b["epoch"], b["owner"]) for b in seen["batch"]}
         assert batches == self.committed

@@ -90,7 +90,7 @@ def _careless_in_recording_ranges(patch: pytest.MonkeyPatch) -> None:
 
 def _never_afresh(limits: Limits, staged: Staged) -> Recent:
     """Keep counting dead letters that a person accepted."""
-    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.judged_messages)
+    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.counted_messages)
 
 
 def _of_the_contracts_topic(self: PostgresLease) -> list[Position]:
@@ -188,7 +188,7 @@ MUTANTS: dict[str, Mutate] = {
     "what a person set aside is published": _instead(batch, "_set_aside", lambda _: None),
     "the log is not asked before publish": _instead(publish, "still_there", lambda *_: None),
     "messages of a later leader than the plan saw are published": _instead(publish, "read_up_to", _of_any_leader),
-    "what was read must still be there": _instead(publish, "still_there", offsets.judge),
+    "what was read must still be there": _instead(publish, "still_there", offsets.check_positions),
     "added partitions overtake those that wait": _instead(planning, "next_added", first_positions),
     "positions of another topic are not seen": _instead(PostgresLease, "positions", _of_the_contracts_topic),
     "a partition that the answer lacks is forgotten": _forgetful,
@@ -208,7 +208,7 @@ MUTANTS: dict[str, Mutate] = {
     "what was staged ahead is of an earlier leader": _instead(prefetch, "_is_led_as_before", lambda *_: True),
     "a sweep takes what is staged ahead": _instead(PostgresLease, "sweep", _of_every_try),
     "what was staged ahead is taken for any batch": _instead(prefetch.Prefetch, "take", _of_any_batch),
-    "what the topic still has is pruned": _with("judged_batches", "r.until_offset > coalesce(log.low, 0)", "false"),
+    "what the topic still has is pruned": _with("old_batches", "r.until_offset > coalesce(log.low, 0)", "false"),
     "a pruned range forgets its gaps": _with("write_pruned_range", "p.gaps + excluded.gaps", "p.gaps"),
     "what was pruned before is not added to": _with("write_pruned_range", "excluded.until_offset", "p.until_offset"),
     "what a settlement has recorded as lost is pruned with what came after": _instead(

@@ -110,7 +110,7 @@ class Thirteens:
 
     connection: psycopg.Connection[Any]
 
-    def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
+    def evaluate(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         (rule,) = rules
         asked = f"SELECT count(*) FROM {view.schema}.{view.name} WHERE number % 13 = 0"
         (failed,) = self.connection.execute(asked.encode()).fetchone() or (0,)

@@ -18,7 +18,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf import ProtobufValidator
 from tests.suites.json_readers import Outcome, plain
 from tests.suites.protobuf_cases import tag, varint
 from tests.suites.protobuf_schema import contract, number, proto
@@ -53,8 +53,8 @@ def _reader(syntax: str) -> ProtobufReader:
 
 
 @cache
-def _judge(syntax: str) -> ProtobufJudge:
-    return ProtobufJudge(contract(syntax), proto(syntax))
+def _validator(syntax: str) -> ProtobufValidator:
+    return ProtobufValidator(contract(syntax), proto(syntax))
 
 
 def _read_block(syntax: str, values: Sequence[bytes]) -> list[Outcome]:
@@ -79,7 +79,7 @@ def _read_verify(syntax: str, values: Sequence[bytes]) -> list[Outcome]:
     found = list[Outcome]()
     for value in values:
         try:
-            found.append(tuple(map(plain, _judge(syntax).values(value))))
+            found.append(tuple(map(plain, _validator(syntax).values(value))))
         except NotTheType as why:
             found.append(str(why))
     return found

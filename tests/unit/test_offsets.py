@@ -16,7 +16,7 @@ from platform_defs.offsets import (
     PendingBatch,
     Position,
     TopicView,
-    judge,
+    check_positions,
     lag,
     mark_new_leaders,
     next_ranges,
@@ -43,7 +43,7 @@ def positions_of(places: list[Place]) -> list[Position]:
 
 def halt_of(positions: list[Position], view: TopicView) -> Halt | None:
     try:
-        judge("p", positions, view)
+        check_positions("p", positions, view)
     except Halt as halt:
         return halt
     return None
@@ -137,7 +137,7 @@ def test_an_answer_without_a_partition_that_was_read_is_stale_and_no_halt() -> N
     read, view = positions_of([(0, 1, 2), (0, 1, 2)]), view_of([(0, 1, 2)])
     assert outdated(read, view) == "it has no partition 1 of t, which was read"
     with pytest.raises(BrokerAway, match="no partition 1"):
-        judge("p", read, view)
+        check_positions("p", read, view)
     assert outdated(read, replace(view, topic_id="another")) is None
 
 

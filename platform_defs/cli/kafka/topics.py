@@ -104,24 +104,24 @@ def plan(
 
     \b
     JSON:
-      refused   whether a rule refuses it
-      verdicts  severity (refuse or warn), rule, topic, message, file, line,
-                field
-      plan      cluster_id; topics: for each that changes, null or topic_id,
-                replicas (of each partition, broker ids), overrides;
-                steps: step (create, configs, partitions or reassign), topic,
-                the observed state and the new one
+      refused     whether a rule refuses it
+      violations  severity (refuse or warn), rule, topic, message, file, line,
+                  field
+      plan        cluster_id; topics: for each that changes, null or topic_id,
+                  replicas (of each partition, broker ids), overrides;
+                  steps: step (create, configs, partitions or reassign), topic,
+                  the observed state and the new one
     """
-    from platform_defs.cli.kafka.topics_answer import print_judged
+    from platform_defs.cli.kafka.topics_answer import print_checked
     from platform_defs.operations.topics.topic_plan import Allowed, store
 
-    judged = _topics(topic).plan(Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ())))
-    print_judged(judged, output)
-    if judged.refused:
+    checked = _topics(topic).plan(Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ())))
+    print_checked(checked, output)
+    if checked.refused:
         raise typer.Exit(1)
     if file is not None:
-        store(judged.plan, file)
-    if exit_code and judged.plan.steps:
+        store(checked.plan, file)
+    if exit_code and checked.plan.steps:
         raise typer.Exit(CHANGES)
 
 
@@ -155,7 +155,7 @@ def apply(
     \b
     JSON: as tidegate topics plan, plus applied
     """
-    from platform_defs.cli.kafka.topics_answer import judged_json, print_judged
+    from platform_defs.cli.kafka.topics_answer import checked_json, print_checked
     from platform_defs.operations.topics.topic_plan import Allowed, stored
 
     allowed = Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ()))
@@ -164,26 +164,26 @@ def apply(
     kept = stored(file) if file else None
     topics = _topics([*kept.topics] if kept else topic)
     topics.moves.finish()
-    judged = topics.plan(allowed)
+    checked = topics.plan(allowed)
     if kept is not None:
-        topics.still(kept, judged)
-    if output is Output.human or judged.refused:
-        print_judged(judged, output)
-    if judged.refused:
+        topics.still(kept, checked)
+    if output is Output.human or checked.refused:
+        print_checked(checked, output)
+    if checked.refused:
         raise typer.Exit(1)
-    if judged.plan.steps and not yes:
+    if checked.plan.steps and not yes:
         _ask()
-        shown, judged = judged.plan, topics.plan(allowed)
-        topics.still(shown, judged)
-        if judged.refused:
-            print_judged(judged, output)
+        shown, checked = checked.plan, topics.plan(allowed)
+        topics.still(shown, checked)
+        if checked.refused:
+            print_checked(checked, output)
             raise typer.Exit(1)
-    if judged.plan.steps:
+    if checked.plan.steps:
         with progress() as show:
-            topics.apply(judged, allowed, show)
-    if output is Output.json or judged.plan.steps:
-        done = f"Applied to {plural(len(judged.plan.topics), 'topic')}."
-        print_answer({**judged_json(judged), "applied": True}, done, output)
+            topics.apply(checked, allowed, show)
+    if output is Output.json or checked.plan.steps:
+        done = f"Applied to {plural(len(checked.plan.topics), 'topic')}."
+        print_answer({**checked_json(checked), "applied": True}, done, output)
 
 
 @app.command("import")

@@ -9,29 +9,29 @@ from platform_defs.cli.output import Output, print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from platform_defs.operations.topics.topic_list import TopicList
-    from platform_defs.operations.topics.topic_plan import Judged
+    from platform_defs.operations.topics.topic_plan import CheckedPlan
     from platform_defs.topics.violations import Violation
 
 
-def print_judged(judged: Judged, output: Output) -> None:
+def print_checked(checked: CheckedPlan, output: Output) -> None:
     """Print the steps, then the violations of the rules."""
     if output is Output.json:
-        print_json(judged_json(judged))
+        print_json(checked_json(checked))
         return
-    for step in judged.plan.steps:
+    for step in checked.plan.steps:
         print_line(f"{step.topic}: {step.sentence()}")
-    for verdict in judged.verdicts:
-        print_error(str(verdict))
-    if judged.refused:
+    for violation in checked.violations:
+        print_error(str(violation))
+    if checked.refused:
         print_error("Nothing can be applied until you fix the refused items above.")
-    elif not judged.plan.steps:
+    elif not checked.plan.steps:
         print_line("Nothing to do: every topic exists and is as declared.")
 
 
-def judged_json(judged: Judged) -> dict[str, Any]:
+def checked_json(checked: CheckedPlan) -> dict[str, Any]:
     """Return the document of `tidegate topics plan -o json`."""
-    verdicts = [_verdict_json(verdict) for verdict in judged.verdicts]
-    return {"refused": judged.refused, "verdicts": verdicts, "plan": asdict(judged.plan)}
+    violations = [_violation_json(violation) for violation in checked.violations]
+    return {"refused": checked.refused, "violations": violations, "plan": asdict(checked.plan)}
 
 
 def print_topics(listed: TopicList) -> None:
@@ -62,7 +62,7 @@ def print_topics(listed: TopicList) -> None:
             print_error(one.problem)
 
 
-def _verdict_json(verdict: Violation) -> dict[str, Any]:
-    place = asdict(verdict.place) if verdict.place else {"file": None, "line": None, "field": None}
-    text = {"severity": verdict.severity, "rule": verdict.rule, "topic": verdict.topic or None}
-    return {**text, "message": verdict.message, **place}
+def _violation_json(violation: Violation) -> dict[str, Any]:
+    place = asdict(violation.place) if violation.place else {"file": None, "line": None, "field": None}
+    text = {"severity": violation.severity, "rule": violation.rule, "topic": violation.topic or None}
+    return {**text, "message": violation.message, **place}

@@ -70,7 +70,7 @@ def decide(
             file=str(contract.path),
             field=table.name,
         )
-    offsets.judge(contract.pipeline, positions, view)
+    offsets.check_positions(contract.pipeline, positions, view)
     if pending is not None:
         offsets.still_readable(contract.pipeline, pending, view)
         ranges = from_positions(pending.ranges, positions)
@@ -99,7 +99,7 @@ def decide(
 def _halt(pipeline: str, added: Sequence[Position], view: TopicView) -> Halt | None:
     """Return the halt if the partitions to be added cannot be read from their start."""
     try:
-        offsets.judge(pipeline, added, view)
+        offsets.check_positions(pipeline, added, view)
     except Halt as halt:
         return halt
     return None

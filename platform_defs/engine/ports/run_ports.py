@@ -75,7 +75,7 @@ class AuditView:
 class Auditor(Protocol):
     """Evaluates the contract's batch rules over staged rows, over a connection of its own."""
 
-    def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
+    def evaluate(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         """Return the result of each of `rules`, in order, on the rows of `view`.
 
         Raises BadInput if a rule cannot be evaluated at all, LedgerAway if Postgres is away.

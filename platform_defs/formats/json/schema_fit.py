@@ -43,7 +43,7 @@ def json_fit(contract: Contract, writer: WriterSchema) -> JsonFit:
     """Return the disagreements of the schema and the contract. Never raises for the content of the schema."""
     try:
         root = node(json.loads(writer.document))
-        found = [one for item in contract.fields for one in _judged(item, root)]
+        found = [one for item in contract.fields for one in _problems(item, root)]
     except (ValueError, RecursionError) as wrong:
         return JsonFit(doubts=(f"the schema cannot be read: {wrong}",))
     return JsonFit(
@@ -51,7 +51,7 @@ def json_fit(contract: Contract, writer: WriterSchema) -> JsonFit:
     )
 
 
-def _judged(item: Field, root: Node) -> Iterator[tuple[bool, str]]:
+def _problems(item: Field, root: Node) -> Iterator[tuple[bool, str]]:
     """Yield each sentence about a field, with True if it is a misfit, False if it is a doubt."""
     values = [_at(path, root) for path in (item.path, *item.aliases)]
     named = [value for value in values if value and not value.forbidden]

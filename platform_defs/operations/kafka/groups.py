@@ -192,7 +192,9 @@ class Groups:
             topics = sorted({topic for topic, _ in found.places})
             if len(topics) != 1:
                 named = (
-                    f"several topics: {', '.join(topics)}" if topics else ("no topic, judging by its committed offsets")
+                    f"several topics: {', '.join(topics)}"
+                    if topics
+                    else ("no topic, according to its committed offsets")
                 )
                 raise BadInput(f"{name} reads {named}. Name the topic to reset", field="--topic")
         topics = list(dict.fromkeys(topics))

@@ -16,7 +16,7 @@ from platform_defs.operations.measuring.sending import Pace, Stream
 from platform_defs.operations.measuring.topic import Topic, alive, wait_until
 from platform_defs.operations.measuring.zombie import HALF, ZOMBIE, Zombie
 from platform_defs.producing.measured import Measured, summed_up
-from platform_defs.producing.outcome import Round, judge
+from platform_defs.producing.outcome import Round, evaluate
 from platform_defs.producing.presets import Preset
 from resources.local.processes import ServerFailed
 from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
@@ -143,7 +143,7 @@ class Laboratory:
         except BaseException:
             stream.leave()
             raise
-        found = judge(stream.end(), topic.numbers(), fired=fired)
+        found = evaluate(stream.end(), topic.numbers(), fired=fired)
         return found if zombie is None else _with_zombie(found, topic)
 
     def _pace(self, fault: Fault, preset: Preset) -> Pace:

@@ -31,7 +31,7 @@ from platform_defs.errors import (
     LedgerMissing,
     MessagesSuspected,
 )
-from platform_defs.offsets import Position, judge
+from platform_defs.offsets import Position, check_positions
 from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import Endpoints
 from resources.kafka.admin.broker import KafkaBroker, offsets_at
@@ -157,7 +157,7 @@ class Replay:
         contract, history = self.live.contract, self._replays.history(from_batch)
         view = KafkaBroker(self.endpoints.kafka_options()).describe(contract.topic)
         try:
-            judge(contract.pipeline, self._ledger.positions(contract.pipeline), view)
+            check_positions(contract.pipeline, self._ledger.positions(contract.pipeline), view)
         except Halt as halt:
             raise BadInput(
                 f"it will halt on its next run ({halt.code}): {halt.reason} A replay reads the same log. Start a "

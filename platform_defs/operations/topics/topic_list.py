@@ -145,7 +145,7 @@ def propose_deletion(topics: Topics, topic: str) -> Deletion:
     the topic, or might, or the ledger is of another cluster; TopicMissing.
     """
     text = topics.declared()
-    if refused := [verdict for verdict in text.refused if verdict.rule == "contract"]:
+    if refused := [violation for violation in text.refused if violation.rule == "contract"]:
         raise BadInput(f"cannot tell whether a contract reads {topic}: {refused[0].place}: {refused[0].message}")
     if (known := {**text.undeclared, **text.topics}.get(topic)) is not None:
         place = known.place()
@@ -158,8 +158,8 @@ def propose_deletion(topics: Topics, topic: str) -> Deletion:
     if topic not in observed.topics:
         raise TopicMissing.named(topic)
     evidence = Witness(topics.admin.options, topics.ledger).of_deletion(topic, observed)
-    for verdict in same_cluster(observed, evidence):
-        raise BadInput(verdict.message)
+    for violation in same_cluster(observed, evidence):
+        raise BadInput(violation.message)
     unknown = (
         f"cannot tell which of its messages pipelines have not read: {evidence.unknown}" if evidence.unknown else ""
     )

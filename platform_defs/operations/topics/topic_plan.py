@@ -15,7 +15,7 @@ from platform_defs.topics.declared import Declarations, Declared, declarations
 from platform_defs.topics.evidence_rules import Evidence, cluster_known, read_before, same_cluster, unread_kept
 from platform_defs.topics.observed import Observed
 from platform_defs.topics.plan import Plan, plan_of
-from platform_defs.topics.rules import judge
+from platform_defs.topics.rules import rule_violations
 from platform_defs.topics.stale_plan import difference
 from platform_defs.topics.violations import Place, Violation
 from platform_defs.topics.written_keys import keys_needed, partitioner_kept, to_sample
@@ -38,17 +38,17 @@ class Allowed:
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckedPlan:
     """A plan, and the rules' violations."""
 
     plan: Plan
-    verdicts: tuple[Violation, ...]
+    violations: tuple[Violation, ...]
     declared: Mapping[str, Declared]
     evidence: Evidence
 
     @property
     def refused(self) -> bool:
-        return any(verdict.severity == "refuse" for verdict in self.verdicts)
+        return any(violation.severity == "refuse" for violation in self.violations)
 
     def place(self, topic: str) -> Place | None:
         return self.declared[topic].place() if topic in self.declared else None
@@ -93,10 +93,10 @@ class Topics:
             raise BadInput(f"{missing} is declared neither in a contract nor in {NAME}", field=missing)
         topics = {name: one for name, one in message.topics.items() if name in self.only}
         undeclared = {name: one for name, one in message.undeclared.items() if name in self.only}
-        refused = tuple(verdict for verdict in message.refused if verdict.topic in self.only)
+        refused = tuple(violation for violation in message.refused if violation.topic in self.only)
         return replace(message, topics=topics, undeclared=undeclared, refused=refused)
 
-    def plan(self, allowed: Allowed | None = None) -> Judged:
+    def plan(self, allowed: Allowed | None = None) -> CheckedPlan:
         """Return the steps to take now, and the violations. Raises BadInput for another cluster than `allowed`
         names.
         """
@@ -115,35 +115,35 @@ class Topics:
         evidence = Witness(self.admin.options, self.ledger).evidence(topics, observed)
         keys = sample_keys(self.admin.options, to_sample(topics, observed))
         plan = plan_of(topics.values(), observed)
-        verdicts = [*message.refused, *judge(topics, observed)]
-        verdicts += unread_kept(topics, observed, evidence, allowed.retired)
-        verdicts += [*same_cluster(observed, evidence), *cluster_known(plan, evidence)]
-        verdicts += read_before(topics, observed, evidence)
-        verdicts += [*partitioner_kept(topics, keys), *keys_needed(topics, observed, keys)]
-        return Judged(plan, tuple(_allow(verdicts, allowed, observed)), topics, evidence)
+        violations = [*message.refused, *rule_violations(topics, observed)]
+        violations += unread_kept(topics, observed, evidence, allowed.retired)
+        violations += [*same_cluster(observed, evidence), *cluster_known(plan, evidence)]
+        violations += read_before(topics, observed, evidence)
+        violations += [*partitioner_kept(topics, keys), *keys_needed(topics, observed, keys)]
+        return CheckedPlan(plan, tuple(_allow(violations, allowed, observed)), topics, evidence)
 
-    def apply(self, judged: Judged, allowed: Allowed, show: Callable[[str], None]) -> None:
+    def apply(self, checked: CheckedPlan, allowed: Allowed, show: Callable[[str], None]) -> None:
         """Apply the plan. Raises BadInput if a rule or Kafka refuses a step: then nothing was changed."""
-        if judged.refused:
+        if checked.refused:
             raise BadInput("the plan violates a rule; nothing was changed")
         try:
-            self.admin.dry_run(judged.plan.steps)
+            self.admin.dry_run(checked.plan.steps)
         except BadInput as error:  # Kafka's refusal
-            if (place := judged.place(error.field or "")) is None:
+            if (place := checked.place(error.field or "")) is None:
                 raise
             what = f"{error.problem}. Nothing was changed"
             raise BadInput(what, file=place.file, line=place.line, field=place.field) from error
-        self.moves.check(judged.plan)
-        if self.ledger is not None and not judged.evidence.unknown:
-            TopicsLedger(self.ledger).keep_cluster(judged.plan.cluster_id, instead=allowed.new_cluster is not None)
-        self.admin.apply(judged.plan.steps, show)
-        self.moves.do(judged.plan, show)
+        self.moves.check(checked.plan)
+        if self.ledger is not None and not checked.evidence.unknown:
+            TopicsLedger(self.ledger).keep_cluster(checked.plan.cluster_id, instead=allowed.new_cluster is not None)
+        self.admin.apply(checked.plan.steps, show)
+        self.moves.do(checked.plan, show)
 
-    def still(self, stored: Plan, judged: Judged) -> None:
+    def still(self, stored: Plan, checked: CheckedPlan) -> None:
         """Raise BadInput unless the stored plan, or the rest of it, is what must be done now."""
-        observed = self.admin.observe([*stored.topics, *judged.plan.topics])
+        observed = self.admin.observe([*stored.topics, *checked.plan.topics])
         changed = difference(stored, observed)
-        if changed is None and [step for step in judged.plan.steps if step not in stored.steps]:
+        if changed is None and [step for step in checked.plan.steps if step not in stored.steps]:
             changed = "the declarations have changed"
         if changed is not None:
             raise BadInput(
@@ -176,13 +176,13 @@ def stored(path: Path) -> Plan:
     return found.plan
 
 
-def _allow(verdicts: Sequence[Violation], allowed: Allowed, observed: Observed) -> list[Violation]:
+def _allow(violations: Sequence[Violation], allowed: Allowed, observed: Observed) -> list[Violation]:
     """Return the violations; those that a user has allowed become warnings."""
     rules = {"order_kept"} if allowed.break_key_order else set[str]()
     rules |= {"same_cluster"} if allowed.new_cluster == observed.cluster_id else set()
     rules |= {"cluster_known"} if observed.cluster_id in (allowed.cluster_id, allowed.new_cluster) else set()
     rules |= {"read_before"} if allowed.recreate else set()
-    return [replace(one, severity="warn") if one.rule in rules else one for one in verdicts]
+    return [replace(one, severity="warn") if one.rule in rules else one for one in violations]
 
 
 def _broken(contract: BrokenContract) -> Violation:

@@ -5,13 +5,13 @@ schemas.
 from collections.abc import Callable, Sequence
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.orchestration.kafka.schema_results import Judged, Judgement
+from platform_defs.orchestration.kafka.schema_results import CheckedSchema, SchemaFit
 from resources.postgres.ledger.answers import UsedSchema
 
 MAX_IDS = 5  # named in a warning
 
 
-def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Callable[[], int]) -> Judged | None:
+def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Callable[[], int]) -> CheckedSchema | None:
     """Return a warning if that is possible. `used`: the schemas that the contract's messages name; `partitions`:
     returns how many partitions were read.
     """
@@ -26,4 +26,4 @@ def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Calla
         "partitions, and its row may keep the older message; put the schema id in a header, or move to a new topic "
         "with one key schema"
     )
-    return Judged(contract.pipeline, "key schemas", of_late, Judgement(None, (why,)))
+    return CheckedSchema(contract.pipeline, "key schemas", of_late, SchemaFit(None, (why,)))

@@ -20,7 +20,7 @@ from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.orchestration.dagster_runs.keys import topic_key
 from platform_defs.orchestration.kafka.key_schemas import keys_apart
-from platform_defs.orchestration.kafka.schema_results import Judged, Judgement, evaluation, judge
+from platform_defs.orchestration.kafka.schema_results import CheckedSchema, SchemaFit, evaluation, fit_of
 from platform_defs.orchestration.kafka.topic_assets import Topic
 from platform_defs.orchestration.reporting.halts import as_result, shows_otherwise
 from platform_defs.orchestration.scheduler.survey import kept_survey
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from resources.registry.subjects import Subjects
 
 Answer = TypeVar("Answer")
-SENSOR, OP = "writer_schemas", "judge_writer_schemas"
+SENSOR, OP = "writer_schemas", "check_writer_schemas"
 EVERY = 60  # seconds between two queries for the schemas that messages name, one for all pipelines
 SUBJECT_INTERVAL = 300.0  # seconds between two requests to the registry for the subjects of a topic
 BUDGET = 20.0  # seconds of a tick; the next one evaluates the rest
@@ -50,7 +50,7 @@ Place = tuple[str, int, str]  # registry, generation and id, as in the ledger; o
 class Memory:
     """The state that a process keeps between two evaluations: no schemas, since those may be large."""
 
-    judgements: dict[tuple[str, Place], Judgement] = field(default_factory=dict[tuple[str, Place], Judgement])
+    fits: dict[tuple[str, Place], SchemaFit] = field(default_factory=dict[tuple[str, Place], SchemaFit])
     looked: dict[str, tuple[float, frozenset[UsedSchema]]] = field(
         default_factory=dict[str, tuple[float, frozenset[UsedSchema]]]
     )
@@ -64,7 +64,7 @@ class Memory:
         if time.monotonic() - self.asked_since > VERSION_LIFETIME or self.subjects is None:
             registry = endpoints.registry
             self.subjects = Subjects(registry.hurried(registry.pace.quickly)) if registry else None
-            self.judgements = {place: found for place, found in self.judgements.items() if place[1][0]}
+            self.fits = {place: found for place, found in self.fits.items() if place[1][0]}
             self.asked_since = time.monotonic()
         return self.subjects
 
@@ -80,7 +80,7 @@ def schemas_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
     by_key = {check_key(topic): topic for topic in topics}
 
     @dg.multi_asset_check(name=OP, specs=[_spec(topic) for topic in topics], can_subset=True)
-    def judge_schemas(
+    def check_schemas(
         context: dg.AssetCheckExecutionContext,
         run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> Iterator[dg.AssetCheckResult]:
@@ -94,7 +94,7 @@ def schemas_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
 
-    return judge_schemas
+    return check_schemas
 
 
 def _spec(topic: Topic) -> dg.AssetCheckSpec:
@@ -171,48 +171,48 @@ class Look:
 
     def evaluation(self, topic: Topic, used: frozenset[UsedSchema]) -> dg.AssetCheckEvaluation:
         """Return the check of one topic, now."""
-        judged = [
+        checked = [
             item
             for contract in topic.contracts
-            for item in self._judged(contract, [one for one in used if one.pipeline == contract.pipeline])
+            for item in self._checked(contract, [one for one in used if one.pipeline == contract.pipeline])
         ]
-        return evaluation(topic.name, judged, self._away)
+        return evaluation(topic.name, checked, self._away)
 
-    def _judged(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
+    def _checked(self, contract: Contract, used: Sequence[UsedSchema]) -> list[CheckedSchema]:
         """Return the schemas that messages name, then those only registered, then the keys if these are in doubt."""
         values = [one for one in used if one.part == "value"]
-        judgements = self._of_used(contract, values)
-        order = sorted(judgements, key=lambda one: (one.generation, len(one.key), one.key))
-        found = [Judged(contract.pipeline, f"id {one.key}", one.of_late, judgements[one]) for one in order]
+        fits = self._of_used(contract, values)
+        order = sorted(fits, key=lambda one: (one.generation, len(one.key), one.key))
+        found = [CheckedSchema(contract.pipeline, f"id {one.key}", one.of_late, fits[one]) for one in order]
         newest = max((one.generation for one in values), default=1)
         found += self._unused(contract, {one.key for one in values if one.generation == newest})
         apart = keys_apart(contract, used, lambda: len(self._ledger.positions(contract.pipeline)))
         return [*found, apart] if apart else found
 
-    def _of_used(self, contract: Contract, used: Sequence[UsedSchema]) -> dict[UsedSchema, Judgement]:
+    def _of_used(self, contract: Contract, used: Sequence[UsedSchema]) -> dict[UsedSchema, SchemaFit]:
         """Return the evaluations of schemas that the ledger has, which is queried for those without one."""
         by, places = contract_digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
-        new = [place for place in places.values() if (by, place) not in self._memory.judgements]
+        new = [place for place in places.values() if (by, place) not in self._memory.fits]
         for place, schema in schemas_at(self._endpoints.postgres_url, new).items():
-            self._judge(contract, by, place, schema)
-        known = self._memory.judgements
+            self._check(contract, by, place, schema)
+        known = self._memory.fits
         return {one: known[by, place] for one, place in places.items() if (by, place) in known}
 
-    def _unused(self, contract: Contract, used: Container[str]) -> list[Judged]:
+    def _unused(self, contract: Contract, used: Container[str]) -> list[CheckedSchema]:
         """Return the versions of the contract's subject that no message names. The schema of one without an evaluation
         is requested; it is missing while the registry is away.
         """
-        subject, by, found = contract.wire.subject, contract_digest(contract), list[Judged]()
+        subject, by, found = contract.wire.subject, contract_digest(contract), list[CheckedSchema]()
         for number, keys in (self._asked(lambda subjects: subjects.keys(subject, MAX_VERSIONS)) or {}).items():
             if any(key in used for key in keys):
                 continue
             place = "", number, subject
-            if (by, place) not in self._memory.judgements:
+            if (by, place) not in self._memory.fits:
                 version = self._asked(lambda subjects, at=number: subjects.version(subject, at))
                 if version is not None and version.schema is not None:
-                    self._judge(contract, by, place, version.schema)
-            if judgement := self._memory.judgements.get((by, place)):
-                found.append(Judged(contract.pipeline, f"version {number} of {subject}", False, judgement))
+                    self._check(contract, by, place, version.schema)
+            if fit := self._memory.fits.get((by, place)):
+                found.append(CheckedSchema(contract.pipeline, f"version {number} of {subject}", False, fit))
         return found
 
     def _asked(self, question: "Callable[[Subjects], Answer]") -> Answer | None:
@@ -226,7 +226,7 @@ class Look:
             self._away = str(error)
             return None
 
-    def _judge(self, contract: Contract, by: str, place: Place, schema: WriterSchema) -> None:
-        if len(self._memory.judgements) > MAX_KEPT:
-            self._memory.judgements.clear()
-        self._memory.judgements[by, place] = judge(contract, schema)
+    def _check(self, contract: Contract, by: str, place: Place, schema: WriterSchema) -> None:
+        if len(self._memory.fits) > MAX_KEPT:
+            self._memory.fits.clear()
+        self._memory.fits[by, place] = fit_of(contract, schema)

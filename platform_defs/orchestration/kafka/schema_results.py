@@ -17,7 +17,7 @@ COLUMNS = ("pipeline", "schema", "messages of the last 7 days", "result")
 
 
 @dataclass(frozen=True)
-class Judgement:
+class SchemaFit:
     """The result of one schema's messages under one contract."""
 
     misfit: str | None  # why none of them becomes a row
@@ -25,58 +25,58 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckedSchema:
     """A schema, the place where it was found, and its result under the contract."""
 
     pipeline: str
     schema: str  # the registry's id, or the subject's version
     used: bool  # by messages, in the last seven days
-    judgement: Judgement
+    fit: SchemaFit
 
     @property
     def severity(self) -> dg.AssetCheckSeverity | None:
         """The severity of the check; None if the schema fits."""
-        if self.judgement.misfit and self.used:
+        if self.fit.misfit and self.used:
             return dg.AssetCheckSeverity.ERROR
-        return dg.AssetCheckSeverity.WARN if self.judgement.misfit or self.judgement.doubts else None
+        return dg.AssetCheckSeverity.WARN if self.fit.misfit or self.fit.doubts else None
 
     @property
     def why(self) -> str:
-        return self.judgement.misfit or "; ".join(self.judgement.doubts) or "fits"
+        return self.fit.misfit or "; ".join(self.fit.doubts) or "fits"
 
 
-def judge(contract: Contract, schema: WriterSchema) -> Judgement:
+def fit_of(contract: Contract, schema: WriterSchema) -> SchemaFit:
     """Return the result of a schema's messages. Never raises for what the schema contains."""
     why = misfit(contract, schema)
-    return Judgement(why) if why is not None else Judgement(None, doubts_of(contract, schema))
+    return SchemaFit(why) if why is not None else SchemaFit(None, doubts_of(contract, schema))
 
 
-def evaluation(topic: str, judged: Sequence[Judged], away: str | None) -> dg.AssetCheckEvaluation:
+def evaluation(topic: str, checked: Sequence[CheckedSchema], away: str | None) -> dg.AssetCheckEvaluation:
     """Return the check. `away`: why the registry was not asked, or not for everything."""
-    bad = [item for item in judged if item.severity is not None]
+    bad = [item for item in checked if item.severity is not None]
     errors = [item for item in bad if item.severity is dg.AssetCheckSeverity.ERROR]
     return dg.AssetCheckEvaluation(
         asset_key=topic_key(topic),
         check_name=WRITER_SCHEMAS_FIT,
         passed=not bad,
         severity=dg.AssetCheckSeverity.ERROR if errors else dg.AssetCheckSeverity.WARN,
-        description=_sentence(judged, errors or bad, away),
-        metadata={"schemas": _table([*bad, *(item for item in judged if item.severity is None)])} if judged else {},
+        description=_sentence(checked, errors or bad, away),
+        metadata={"schemas": _table([*bad, *(item for item in checked if item.severity is None)])} if checked else {},
     )
 
 
-def _sentence(judged: Sequence[Judged], worst: Sequence[Judged], away: str | None) -> str:
+def _sentence(checked: Sequence[CheckedSchema], worst: Sequence[CheckedSchema], away: str | None) -> str:
     behind = f" Registered schemas that no message uses were not checked: {away}" if away else ""
-    if not judged:
+    if not checked:
         return f"No message uses a schema yet, and none is registered.{behind}"
     if not worst:
-        return f"{plural(len(judged), 'schema')} checked: all fit the contract.{behind}"
+        return f"{plural(len(checked), 'schema')} checked: all fit the contract.{behind}"
     first = worst[0]
     more = f" And {len(worst) - 1} more." if len(worst) > 1 else ""
     return f"{first.pipeline}, {first.schema}: {first.why}.{more}{behind}"
 
 
-def _table(judged: Sequence[Judged]) -> dg.TableMetadataValue:
-    rows = [(one.pipeline, one.schema, "some" if one.used else "none", one.why[:500]) for one in judged[:MAX_SHOWN]]
+def _table(checked: Sequence[CheckedSchema]) -> dg.TableMetadataValue:
+    rows = [(one.pipeline, one.schema, "some" if one.used else "none", one.why[:500]) for one in checked[:MAX_SHOWN]]
     records = [dg.TableRecord(dict(zip(COLUMNS, row, strict=True))) for row in rows]
     return dg.MetadataValue.table(records, dg.TableSchema(columns=[dg.TableColumn(name) for name in COLUMNS]))

@@ -12,7 +12,7 @@ import dagster as dg
 
 from platform_defs.cluster.observed import Observed as Cluster
 from platform_defs.cluster.observed import Partition
-from platform_defs.cluster.partition_states import Judged, State, count, judged, worst
+from platform_defs.cluster.partition_states import PartitionState, State, count, partition_states, worst
 from platform_defs.contract.model.reserved import GROUPS_WITHIN_RETENTION, REPLICAS_IN_SYNC, TOPIC_MATCHES
 from platform_defs.errors import BrokerAway, TidegateError, TopicMissing
 from platform_defs.errors.words import plural
@@ -23,7 +23,7 @@ from platform_defs.orchestration.reporting.halts import as_result
 from platform_defs.topics.declared import Declared, declarations
 from platform_defs.topics.observed import Observed, ObservedTopic
 from platform_defs.topics.plan import plan_of
-from platform_defs.topics.rules import judge
+from platform_defs.topics.rules import rule_violations
 from resources.dagster.run_session import RunSession
 from resources.endpoints import Endpoints, connection
 from resources.kafka.admin.topic_admin import TopicAdmin
@@ -107,7 +107,7 @@ def evaluations(topics: Sequence[Topic], admin: TopicAdmin) -> list[dg.AssetChec
     none answers at all.
     """
     observed, refused = admin.observe_each([topic.name for topic in topics])
-    found = judgements([topic for topic in topics if topic.name not in refused], observed)
+    found = evaluations_of([topic for topic in topics if topic.name not in refused], observed)
     for topic in topics:
         if isinstance(why := refused.get(topic.name), BrokerAway):
             found += unknown([topic], why)
@@ -124,10 +124,10 @@ def unknown(topics: Sequence[Topic], why: TidegateError) -> list[dg.AssetCheckEv
     ]
 
 
-def judgements(topics: Sequence[Topic], observed: Observed) -> list[dg.AssetCheckEvaluation]:
+def evaluations_of(topics: Sequence[Topic], observed: Observed) -> list[dg.AssetCheckEvaluation]:
     """Return both checks of each topic; only the first for a topic that does not exist."""
     declared = declarations([contract for topic in topics for contract in topic.contracts], (), "topics.yaml")
-    contradicted = {verdict.topic: verdict.message for verdict in declared.refused}
+    contradicted = {violation.topic: violation.message for violation in declared.refused}
     found = list[dg.AssetCheckEvaluation]()
     for topic in topics:
         found.append(_matches(topic.name, declared.topics.get(topic.name), observed, contradicted.get(topic.name)))
@@ -155,12 +155,12 @@ def _matches(
 def _differences(declared: Declared, observed: Observed) -> list[str]:
     """Return what the plan would change, and what no plan can."""
     steps = [step.sentence() for step in plan_of([declared], observed).steps]
-    verdicts = judge({declared.topic: declared}, observed)
-    return steps + [verdict.message for verdict in verdicts if verdict.severity == "refuse"]
+    violations = rule_violations({declared.topic: declared}, observed)
+    return steps + [violation.message for violation in violations if violation.severity == "refuse"]
 
 
 def _in_sync(topic: str, there: ObservedTopic) -> dg.AssetCheckEvaluation:
-    states = judged(Cluster("", (), tuple(_partitions(topic, there)), None))
+    states = partition_states(Cluster("", (), tuple(_partitions(topic, there)), None))
     counts, bad = count(states), worst(states)
     refused = [item for item in bad if item.state in (State.offline, State.under_min_in_sync)]
     severity = dg.AssetCheckSeverity.ERROR if refused else dg.AssetCheckSeverity.WARN if bad else None
@@ -179,7 +179,7 @@ def _partitions(topic: str, there: ObservedTopic) -> Iterator[Partition]:
         yield Partition(topic, number, one.leader, one.replicas, one.in_sync, least)
 
 
-def _in_words(bad: Sequence[Judged], partitions: int) -> str:
+def _in_words(bad: Sequence[PartitionState], partitions: int) -> str:
     if not bad:
         return f"{plural(partitions, 'partition')}, all replicas in sync."
     what = {

@@ -179,15 +179,15 @@ class Reporter:
         lag = None if batch.view is None else offsets.lag(positions, batch.view)
         counts = {t.name: row_count(self.ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}
         count = len(batches) if self._collects else None
-        heard = [self._log(event) for event in materializations(self.contract, batch, lag, counts, count)]
+        logged = [self._log(event) for event in materializations(self.contract, batch, lag, counts, count)]
         for each in batches:
             self._tally_once(each)
         to_show = {  # passed again: reported at the end
             (result.table, result.name): result for result in batch.checks if self.batches == 0 or not result.passed
         }
-        heard += [self._log_check(result) for result in to_show.values()]
-        heard += [self._log(event) for each in batches for event in self._new_schemas(each)]
-        if not all(heard):
+        logged += [self._log_check(result) for result in to_show.values()]
+        logged += [self._log(event) for each in batches for event in self._new_schemas(each)]
+        if not all(logged):
             raise LedgerAway("Dagster's storage did not answer")
         self.batches += len(batches)
         for each in batches:

@@ -21,7 +21,7 @@ from resources.dagster.storage import STORAGE_AWAY
 
 SHARE = Budget(batches=8, seconds=1.0)  # of one turn; a batch that has begun is finished
 BATCH = 100_000  # messages: a larger batch takes longer than the others' messages may wait
-GLANCES = 10  # polls of the ends of all topics, within the shortest latency ...
+POLLS = 10  # polls of the ends of all topics, within the shortest latency ...
 SHORTEST, LONGEST = 0.05, 0.4  # ... and seconds between two of them, at least and at most
 QUIET = 9.0  # pause after a poll of the ends, in multiples of its duration; also after an early full poll
 HELD = 1.0  # seconds for which a pipeline is left alone that another run has leased
@@ -57,10 +57,10 @@ class RunBudget:
         return None
 
 
-def glance_every(contracts: Iterable[Contract]) -> float:
+def poll_interval(contracts: Iterable[Contract]) -> float:
     """Return the seconds between two polls of the ends of all topics."""
     shortest = min((item.limits.lag_seconds for item in contracts), default=LONGEST)
-    return min(max(shortest / GLANCES, SHORTEST), LONGEST)
+    return min(max(shortest / POLLS, SHORTEST), LONGEST)
 
 
 def in_small_batches(pipeline: Pipeline) -> Pipeline:
@@ -96,7 +96,7 @@ class Continuous:
         self._contracts, self._around, self._budget = contracts, around, budget
         self._began = time.monotonic() - age
         self._end = self._began + SHIFT
-        self.glance = glance_every(contracts)
+        self.poll_seconds = poll_interval(contracts)
         self._known: dict[str, Seen] = {}  # those that may have turns, as of the last full poll
         self._read: dict[str, dict[int, int]] = {}  # the next offset by partition, as of the last full poll or turn
         self._unread: set[str] = set()
@@ -104,7 +104,7 @@ class Continuous:
         self._rests: dict[str, float] = {}  # until when
         self._failed: dict[str, int] = {}  # times in a row
         self._last: dict[str, float] = {}  # when each had its last turn
-        self._next_look = self._next_glance = 0.0
+        self._next_look = self._next_poll = 0.0
         self._away_since: float | None = None
         self._away: Exception | None = None  # for too long
         self._one_turn = self._asked = False
@@ -124,7 +124,7 @@ class Continuous:
             wanted = self._in_order(taken)
             if wanted or taken:
                 return wanted
-            time.sleep(self.glance)  # a broker sends no notifications
+            time.sleep(self.poll_seconds)  # a broker sends no notifications
 
     def others_waiting(self) -> bool:
         """Return True if a pipeline without a turn wants one: the others are to end after a batch."""
@@ -141,7 +141,7 @@ class Continuous:
         self._read.setdefault(name, {}).update(turn.next_offsets)
         if not turn.batches:
             self._rests[name] = time.monotonic() + EMPTY
-        self._next_glance = 0.0
+        self._next_poll = 0.0
 
     def failed(self, name: str, error: Exception) -> bool:
         """See Goal. It is tried again once a full poll shows that it may be. Being taken over is no failure."""
@@ -187,26 +187,26 @@ class Continuous:
     def _refresh(self, taken: set[str]) -> None:
         """Poll everything, or the ends alone, if it is time."""
         now = time.monotonic()
-        if now < min(self._next_look, self._next_glance):
+        if now < min(self._next_look, self._next_poll):
             return
-        rest = self.glance
+        rest = self.poll_seconds
         try:
             if now >= self._next_look:
                 self._look(taken)
             else:
-                self._glance(taken)
+                self._poll(taken)
                 rest = max(rest, QUIET * (time.monotonic() - now))
         except (LedgerAway, BrokerAway, *STORAGE_AWAY) as away:
             self._put_off(away, now)
         else:
             self._away_since = None
-            self._next_glance = time.monotonic() + rest
+            self._next_poll = time.monotonic() + rest
 
     def _put_off(self, away: Exception, now: float) -> None:
         """Try again in a second; the pipelines known to have unread messages are not tried meanwhile."""
         self._away_since = self._away_since if self._away_since is not None else now
         self._unread.clear()
-        self._next_look = self._next_glance = time.monotonic() + 1.0
+        self._next_look = self._next_poll = time.monotonic() + 1.0
         if now - self._away_since > AWAY:
             self._away = away
 
@@ -226,7 +226,7 @@ class Continuous:
         now = time.monotonic()
         self._next_look = now + (min(max(HELD, QUIET * (now - began)), LOOK) if elsewhere else LOOK)
 
-    def _glance(self, taken: set[str]) -> None:
+    def _poll(self, taken: set[str]) -> None:
         topics = {name: item.view for name, item in self._known.items() if isinstance(item.view, TopicView)}
         ends = self._around.ends({(view.topic, p) for view in topics.values() for p in view.partitions})
         self._unread |= {name for name, view in topics.items() if self._is_behind(name, view, ends)} - taken

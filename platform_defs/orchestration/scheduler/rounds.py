@@ -10,7 +10,7 @@ from platform_defs.orchestration.scheduler.run_end import Goal, Turned
 
 # Turns at a time: a small batch waits half its time. On a large machine no more: each has sessions of its own.
 MAX_CONCURRENT_TURNS = min(os.cpu_count() or 1, 7) + 1
-GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
+POLL_SECONDS = 1.0  # seconds after which the goal is asked again though no turn has ended
 
 
 class Work(Protocol):
@@ -34,22 +34,22 @@ class Work(Protocol):
 
 
 def in_rounds(
-    goal: Goal, work: Work, hands: int = MAX_CONCURRENT_TURNS, glance: float | None = None
+    goal: Goal, work: Work, hands: int = MAX_CONCURRENT_TURNS, poll_seconds: float | None = None
 ) -> dict[str, Exception]:
     """Give turns until the goal wants no more, or the work is over. Returns what turns raised, by pipeline.
 
-    `glance`: seconds after which the goal is asked again though no turn has ended; GLANCE by default.
+    `poll_seconds`: seconds after which the goal is asked again though no turn has ended; POLL_SECONDS by default.
     """
     failures: dict[str, Exception] = {}
     working: dict[Future[Turned], str] = {}
-    with _worker_pool(hands, work.stop) as crew:
+    with _worker_pool(hands, work.stop) as pool:
         while True:
             wanted: Sequence[str] = () if work.over() else goal.wanted(working.values())
             for name in _next(wanted, [*working.values()], work, hands):
-                working[crew.submit(work.take, name)] = name
+                working[pool.submit(work.take, name)] = name
             if not working:
                 return failures
-            for future in wait(working, glance or GLANCE, FIRST_COMPLETED).done:
+            for future in wait(working, poll_seconds or POLL_SECONDS, FIRST_COMPLETED).done:
                 _take_note(goal, working.pop(future), future, failures)
 
 
@@ -76,10 +76,10 @@ def _take_note(goal: Goal, name: str, turn: Future[Turned], failures: dict[str, 
 
 @contextmanager
 def _worker_pool(hands: int, stop: Callable[[], None]) -> Generator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(hands, "turn") as crew:
+    with ThreadPoolExecutor(hands, "turn") as pool:
         try:
-            yield crew
+            yield pool
         except BaseException:  # Dagster ends a run by raising in its main thread
-            crew.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
             stop()
             raise

@@ -88,7 +88,7 @@ def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
         return reason
     assert isinstance(seen.view, TopicView)  # noqa: S101  # otherwise it has to wait
     try:
-        offsets.judge(name, seen.positions, seen.view)
+        offsets.check_positions(name, seen.positions, seen.view)
     except Halt as halt:  # a truncated or recreated topic may show no lag at all; the run records the halt
         return Due(name, waiting.since if waiting else now, halt.code)
     except BrokerAway as stale:
@@ -106,7 +106,7 @@ def wants_turn(seen: Seen) -> bool:
     if _must_wait(seen) or not isinstance(seen.view, TopicView):
         return False
     try:
-        offsets.judge(seen.contract.pipeline, seen.positions, seen.view)
+        offsets.check_positions(seen.contract.pipeline, seen.positions, seen.view)
     except Halt:
         return True
     except BrokerAway:

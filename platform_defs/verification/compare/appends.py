@@ -26,7 +26,7 @@ from platform_defs.verification.compare.differences import Difference, differenc
 from platform_defs.verification.compare.expected import Expected
 from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.compare.skipped import SkippedRecords
-from platform_defs.verification.compare.validated import ChunkJudge
+from platform_defs.verification.compare.validated import ChunkValidator
 from platform_defs.verification.source.messages import Chunk, Topic
 from platform_defs.verification.source.ordered import Ordered
 from platform_defs.verification.source.partitions import DeadLetter, Partition
@@ -43,7 +43,7 @@ Step: TypeAlias = Callable[[], int | None]  # reports faults; returns the number
 class Era:
     """The validation of messages by one contract version, and their expected rows."""
 
-    judge: ChunkJudge
+    validator: ChunkValidator
     expected: Expected
     doubt: str = ""  # appended to each difference: another possible cause
 
@@ -275,14 +275,14 @@ class AppendComparison:
 
 def _made(era: Era, messages: Chunk, dead: Mapping[int, list[DeadLetter]], settled: set[int]) -> _Made:
     """Return the expected results of messages, except of those that may be refused after decoding."""
-    judged, offsets = era.judge.judged(messages), np.array(messages.offsets, np.int64)
-    rows, good = judged.rows, offsets[judged.places]
+    validated, offsets = era.validator.validated(messages), np.array(messages.offsets, np.int64)
+    rows, good = validated.rows, offsets[validated.places]
     late = [offset for offset, letters in dead.items() if any(letter.stage in LATE for letter in letters)]
     late += settled
     if late:
         kept = ~np.isin(good, late)
         rows, good = rows.filter(pa.array(kept)), good[kept]
-    others = {messages.offsets[place]: row for place, row in judged.others.items()}
+    others = {messages.offsets[place]: row for place, row in validated.others.items()}
     made = era.expected.rows(messages.partition, good, rows)
     return _Made(others, settled, len(good) - len(made.not_made), made.not_made, made.table)
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute
 
 from platform_defs.verification.compare.newest import NOT_COMPARED, WHATEVER, Newest, Retyped
-from platform_defs.verification.compare.validated import ChunkJudge, Judged
+from platform_defs.verification.compare.validated import ChunkValidator, Validated
 from platform_defs.verification.formats.json_columns import canonical_columns, same_text
 from platform_defs.verification.source.eras import Eras
 from platform_defs.verification.source.messages import Chunk
 from platform_defs.verification.source.pins import Pinned
-from platform_defs.verification.validation.key_validators import KeyJudge
+from platform_defs.verification.validation.key_validators import KeyValidator
 from platform_defs.verification.validation.validator import NoRow, Row
 
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
@@ -31,36 +31,36 @@ class Keyed:
     rows: int  # of these, that have a row
 
 
-class KeyedJudge:
+class KeyedValidator:
     """Validates messages and their keys by one contract, and converts them to table rows."""
 
-    def __init__(self, eras: Eras, pinned: Pinned, judge: ChunkJudge, keys: KeyJudge) -> None:
-        self._judge, self._keys, self._as_text = judge, keys, eras.as_text
+    def __init__(self, eras: Eras, pinned: Pinned, validator: ChunkValidator, keys: KeyValidator) -> None:
+        self._validator, self._keys, self._as_text = validator, keys, eras.as_text
         fields, now = [item.name for item in eras.contract(pinned.contract).message_fields], eras.now(pinned)
         self._places = {name: fields.index(column) for column, name in now.names.items()}
         self._known: dict[str, Any] = dict.fromkeys(now.left) | dict.fromkeys(now.not_compared, NOT_COMPARED)
         self._known |= {name: Retyped(what) for name, what in now.retyped.items()}
         self._schema = pa.schema(eras.columns)
 
-    def judged(self, chunk: Chunk, dead: Container[int]) -> Keyed:
+    def validated(self, chunk: Chunk, dead: Container[int]) -> Keyed:
         """Validate all messages of a chunk; `dead` are offsets with dead letters, for which no row is expected."""
         keys = self._texts(chunk)
         unkeyed = {place: key for place, key in enumerate(keys) if isinstance(key, NoRow)}
         plain = not unkeyed and None not in chunk.values
         valued = (place for place, value in enumerate(chunk.values) if value is not None and place not in unkeyed)
         among = None if plain else [*valued]
-        judged = self._judge.judged(chunk, among)
-        others = unkeyed | judged.others
+        validated = self._validator.validated(chunk, among)
+        others = unkeyed | validated.others
         kept: dict[Any, int] = {
             key: place
             for place, (key, offset) in enumerate(zip(keys, chunk.offsets, strict=True))
             if place not in others and offset not in dead
         }  # the last one of a key wins
-        return Keyed(others, *self._newest(chunk, judged, kept))
+        return Keyed(others, *self._newest(chunk, validated, kept))
 
     def _texts(self, chunk: Chunk) -> Sequence[str | NoRow]:
         """Return the chunk's keys as an upsert table stores them, or the reason why it cannot."""
-        if type(self._keys) is KeyJudge and None not in chunk.keys:
+        if type(self._keys) is KeyValidator and None not in chunk.keys:
             try:
                 texts: Any = pa.array(chunk.keys, pa.binary()).cast(pa.string())
                 if not pc.any(pc.match_substring(texts, "\0")).as_py():
@@ -69,11 +69,11 @@ class KeyedJudge:
                 pass  # one of them is not UTF-8
         return [*map(self._keys.at, repeat(chunk.partition), chunk.offsets, chunk.keys, chunk.key_names)]
 
-    def _newest(self, chunk: Chunk, judged: Judged, kept: dict[str, int]) -> tuple[list[tuple[str, Newest]], int]:
+    def _newest(self, chunk: Chunk, validated: Validated, kept: dict[str, int]) -> tuple[list[tuple[str, Newest]], int]:
         row_of = np.full(len(chunk), -1, np.int64)
-        row_of[judged.places] = np.arange(len(judged.places))
+        row_of[validated.places] = np.arange(len(validated.places))
         rows = row_of[np.fromiter(kept.values(), np.int64, len(kept))]
-        block = self._block(judged.rows.take(rows[rows >= 0]))
+        block = self._block(validated.rows.take(rows[rows >= 0]))
         found, at = list[tuple[str, Newest]](), 0
         for (key, place), row in zip(kept.items(), rows.tolist(), strict=True):
             if row < 0:

@@ -20,19 +20,19 @@ from platform_defs.verification.formats.documents import (
 )
 from platform_defs.verification.formats.values import after_1970, reader
 from platform_defs.verification.source.messages import Chunk
-from platform_defs.verification.validation.key_validators import KeyJudge
+from platform_defs.verification.validation.key_validators import KeyValidator
 from platform_defs.verification.validation.known_schemas import last_header
-from platform_defs.verification.validation.validator import JudgedField, NoRow, Row
+from platform_defs.verification.validation.validator import FieldValidator, NoRow, Row
 
 _KINDS: Mapping[int, str] = {1: "CreateTime", 2: "LogAppendTime"}
 
 
-class MetadataJudge:
+class MetadataValidator:
     """Validates the metadata of a contract's messages."""
 
-    def __init__(self, contract: Contract, keys: KeyJudge) -> None:
+    def __init__(self, contract: Contract, keys: KeyValidator) -> None:
         self._topic, self._keys = contract.topic, keys
-        self._fields = [(item, JudgedField(item, 0), reader(item.type)) for item in contract.metadata_fields]
+        self._fields = [(item, FieldValidator(item, 0), reader(item.type)) for item in contract.metadata_fields]
 
     def at(self, chunk: Chunk, place: int) -> Row | NoRow:
         """Return a value for each field of the message at this place of the chunk, or the reason why it is not a row:
@@ -42,7 +42,7 @@ class MetadataJudge:
             row = tuple(self._value(item, read, chunk, place) for item, _, read in self._fields)
         except NotTheType as wrong:
             return NoRow(str(wrong))
-        broken = (judged.broken_rule(value) for (_, judged, _), value in zip(self._fields, row, strict=True))
+        broken = (validated.broken_rule(value) for (_, validated, _), value in zip(self._fields, row, strict=True))
         rule = next(filter(None, broken), None)
         return NoRow(rule) if rule else row
 

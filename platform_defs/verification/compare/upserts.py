@@ -23,7 +23,7 @@ from platform_defs.verification.compare.dead_letters import (
     several,
 )
 from platform_defs.verification.compare.differences import places_of, python_values
-from platform_defs.verification.compare.keyed import Keyed, KeyedJudge
+from platform_defs.verification.compare.keyed import Keyed, KeyedValidator
 from platform_defs.verification.compare.newest import NOT_COMPARED, Newest, equal_rows, without_waste
 from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.compare.skipped import SkippedRecords
@@ -42,7 +42,7 @@ class UpsertComparison:
     """The comparison of an upsert table. The topic's keys must fit into memory, its messages need not."""
 
     eras: Eras
-    judges: Callable[[Pinned], KeyedJudge]
+    validators: Callable[[Pinned], KeyedValidator]
     dead: DeadLetters
     findings: Findings
     newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
@@ -64,13 +64,13 @@ class UpsertComparison:
             yield partial(self._undelivered, part, [(part.start, first)])
         skipped = SkippedRecords(part.counted)
         for start, until, pinned in part.by_contract(first, part.next):
-            validator = self.judges(pinned)
+            validator = self.validators(pinned)
             for read in topic.chunks(part.number, start, until, chunk):
                 messages = read.without(part.skips)
                 dead = self.dead.before(part.number, messages.until_offset)
                 settled = settled_in(part, messages, dead)
-                judging = threads.submit(validator.judged, messages, {*dead, *settled})
-                yield partial(self._chunk, part, messages, dead, settled, judging, skipped)
+                validating = threads.submit(validator.validated, messages, {*dead, *settled})
+                yield partial(self._chunk, part, messages, dead, settled, validating, skipped)
         yield partial(skipped.compare, part.number, self.findings)
 
     def strays(self, partition: int, offset: int) -> Step:
@@ -85,12 +85,12 @@ class UpsertComparison:
         messages: Chunk,
         dead: dict[int, list[DeadLetter]],
         settled: set[int],
-        judging: "Future[Keyed]",
+        validating: "Future[Keyed]",
         skipped: SkippedRecords,
     ) -> int:
         self.findings.count("messages", len(messages))
         self.findings.count("unverifiable", len(settled))
-        keyed, places = judging.result(), places_of(np.array(messages.offsets, np.int64), sorted(dead))
+        keyed, places = validating.result(), places_of(np.array(messages.offsets, np.int64), sorted(dead))
         with_dead_letter = set(places.values())
         for place in sorted(with_dead_letter.union(keyed.others)):
             if (offset := messages.offsets[place]) in settled:

@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.offered_columns import OFFERED
-from platform_defs.verification.compare.metadata import MetadataJudge, offered_value
+from platform_defs.verification.compare.metadata import MetadataValidator, offered_value
 from platform_defs.verification.source.messages import Chunk
 from platform_defs.verification.source.spans import Offsets
 from platform_defs.verification.validation.json_blocks import BlockReader
-from platform_defs.verification.validation.validator import Judge, NoRow, Row
+from platform_defs.verification.validation.validator import NoRow, Row, Validator
 
 
 @dataclass(frozen=True)
-class Judged:
+class Validated:
     """The results for messages with a value. Both are in the order of their places in the chunk."""
 
     rows: pa.Table  # of the fields, in the contract's order
@@ -27,20 +27,29 @@ class Judged:
     others: dict[int, NoRow]  # the reason at each place without a row
 
 
-class ChunkJudge:
+class ChunkValidator:
     """Validates the messages of one contract, many at once."""
 
     def __init__(
-        self, contract: Contract, judge: Judge, metadata: MetadataJudge | None = None, offered: Collection[str] = ()
+        self,
+        contract: Contract,
+        validator: Validator,
+        metadata: MetadataValidator | None = None,
+        offered: Collection[str] = (),
     ) -> None:
         """Set up validation. `metadata`: for a contract with fields of the message's metadata. `offered`: further
         columns of the rows, for a transform.
         """
-        self._judge, self._blocks, self._metadata, self._offered = judge, BlockReader.of(contract), metadata, offered
+        self._validator, self._blocks, self._metadata, self._offered = (
+            validator,
+            BlockReader.of(contract),
+            metadata,
+            offered,
+        )
         self._schema = pa.schema([(item.name, item.type.arrow) for item in contract.fields])
         self._metadata_schema = pa.schema([(item.name, item.type.arrow) for item in contract.metadata_fields])
 
-    def judged(self, chunk: Chunk, among: Sequence[int] | None = None) -> Judged:
+    def validated(self, chunk: Chunk, among: Sequence[int] | None = None) -> Validated:
         """Validate all messages of a chunk, or those at some of its places, ascending."""
         found = self._of_values(chunk, among)
         if self._metadata is not None:
@@ -51,19 +60,19 @@ class ChunkJudge:
             rows = rows.append_column(name, pa.array(values, OFFERED[name]))
         return replace(found, rows=rows)
 
-    def _with_metadata(self, chunk: Chunk, found: Judged, metadata: MetadataJudge) -> Judged:
-        judged = [metadata.at(chunk, place) for place in found.places.tolist()]
+    def _with_metadata(self, chunk: Chunk, found: Validated, metadata: MetadataValidator) -> Validated:
+        validated = [metadata.at(chunk, place) for place in found.places.tolist()]
         others = {
-            place: row for place, row in zip(found.places.tolist(), judged, strict=True) if isinstance(row, NoRow)
+            place: row for place, row in zip(found.places.tolist(), validated, strict=True) if isinstance(row, NoRow)
         }
-        kept = np.array([not isinstance(row, NoRow) for row in judged], np.bool_)
+        kept = np.array([not isinstance(row, NoRow) for row in validated], np.bool_)
         table = found.rows.filter(pa.array(kept)) if others else found.rows
-        metadata_rows = row_table(self._metadata_schema, [row for row in judged if not isinstance(row, NoRow)])
+        metadata_rows = row_table(self._metadata_schema, [row for row in validated if not isinstance(row, NoRow)])
         for name, column in zip(self._metadata_schema.names, metadata_rows.columns, strict=True):
             table = table.append_column(name, column)
-        return Judged(table, found.places[kept], found.others | others)
+        return Validated(table, found.places[kept], found.others | others)
 
-    def _of_values(self, chunk: Chunk, among: Sequence[int] | None) -> Judged:
+    def _of_values(self, chunk: Chunk, among: Sequence[int] | None) -> Validated:
         wanted = np.arange(len(chunk)) if among is None else np.array(among, np.int64)
         found, places = self._schema.empty_table(), np.array([], np.int64)
         if self._blocks is not None:
@@ -71,11 +80,11 @@ class ChunkJudge:
             found, chosen = self._blocks.read(values)
             places = wanted[chosen]
         if len(places) == len(wanted):
-            return Judged(found, places, {})
+            return Validated(found, places, {})
         rows, others = dict[int, Row](), dict[int, NoRow]()
         left: list[int] = np.setdiff1d(wanted, places, assume_unique=True).tolist()
         for place in left:
-            row = self._judge.at(chunk.partition, chunk.offsets[place], chunk.values[place], chunk.names[place])
+            row = self._validator.at(chunk.partition, chunk.offsets[place], chunk.values[place], chunk.names[place])
             if isinstance(row, NoRow):
                 others[place] = row
             else:
@@ -83,7 +92,7 @@ class ChunkJudge:
         together = pa.concat_tables([found, row_table(self._schema, [*rows.values()])])
         places = np.concatenate([places, np.array([*rows], np.int64)])
         order = np.argsort(places)
-        return Judged(together.take(order), places[order], others)
+        return Validated(together.take(order), places[order], others)
 
 
 def row_table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:

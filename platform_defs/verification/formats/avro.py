@@ -23,7 +23,7 @@ UNITS = {"timestamp-millis": 1_000, "timestamp-micros": 1}  # microseconds
 _EXACT = Context(prec=60)
 
 
-class AvroJudge:
+class AvroValidator:
     """Validates payloads (the message without its framing) of one writer's schema by one contract."""
 
     def __init__(self, contract: Contract, document: str, references: Iterable[tuple[str, str]] = ()) -> None:
@@ -35,7 +35,7 @@ class AvroJudge:
             schema.read(text_of_reference)
         self._type = schema.read(document)
         self._record = _record_of(self._type, contract.wire.record)
-        self._fields = [_JudgedField(item, self._record) for item in contract.fields]
+        self._fields = [_FieldValidator(item, self._record) for item in contract.fields]
 
     def values(self, payload: bytes) -> list[Any]:
         """Return a value for each of the contract's fields, None if missing or null. Raises NotTheType with the
@@ -69,7 +69,7 @@ def _record_of(of: Type, wanted: str) -> Record:
     return named[0]
 
 
-class _JudgedField:
+class _FieldValidator:
     """A field of the contract: its place in the writer's record, and the conversion of its value."""
 
     def __init__(self, field: Field, record: Record) -> None:

@@ -36,7 +36,7 @@ _KNOWN = {
 }
 
 
-class ProtobufJudge:
+class ProtobufValidator:
     """Validates payloads of one writer's schema by one contract."""
 
     def __init__(
@@ -52,7 +52,7 @@ class ProtobufJudge:
         of = next((of for types in self._types.values() for of in types if of.full_name == self._record), None)
         if of is None and not framed:
             raise NotTheType("SchemaNotCompatible")
-        self._fields = [_JudgedField(item, of) for item in contract.fields] if of else []
+        self._fields = [_FieldValidator(item, of) for item in contract.fields] if of else []
         self._wanted = _wanted([field.path for field in self._fields if field.path])
 
     def values(self, payload: bytes) -> list[Any]:
@@ -94,7 +94,7 @@ def _index(payload: bytes, at: int) -> tuple[int, int]:
 _WHOLE = ("json", "array")  # kinds of columns that take a repeated field
 
 
-class _JudgedField:
+class _FieldValidator:
     """A field of the contract: its path, and the conversion of its value."""
 
     def __init__(self, item: Field, of: Descriptor) -> None:

@@ -19,7 +19,7 @@ from platform_defs.errors import Retryable
 from platform_defs.proto import compiler
 from platform_defs.verification.formats.documents import NotTheType
 
-_SCHEMA = "judged.proto"
+_SCHEMA = "validated.proto"
 _MAX_NAME = 1_000  # characters
 _CRASHES = tuple(-number for number in (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV))
 _part = re.compile(r"(?!\.\.?$)[^\\/]+").fullmatch
@@ -38,7 +38,7 @@ def message_types(document: str, references: tuple[tuple[str, str], ...]) -> dic
     """
     pool = DescriptorPool()
     try:
-        with TemporaryDirectory(prefix="tidegate-judge-") as folder:
+        with TemporaryDirectory(prefix="tidegate-validator-") as folder:
             for file in _compile(Path(folder), document, references).file:
                 _refuse_long_names([*file.message_type], [*file.enum_type])
                 pool.AddSerializedFile(file.SerializeToString())

@@ -193,7 +193,7 @@ class Topic:
         while (silence := time.monotonic() - since) < PATIENCE:
             if messages := self._consumer.consume(most, POLL):
                 return messages
-            self._consumer.heard.refuse_too_large(f"{place} at offset {position}")
+            self._consumer.connection_log.refuse_too_large(f"{place} at offset {position}")
             if isinstance(self._consumer, Follower):
                 if self._consumer.fetched > fetched:
                     since, fetched = time.monotonic(), self._consumer.fetched

@@ -31,7 +31,7 @@ from platform_defs.verification.source.partitions import (
     ReadRange,
     gaps_of,
 )
-from platform_defs.verification.source.pins import Judged, Pinned, one_after_another
+from platform_defs.verification.source.pins import Pinned, PinnedRange, one_after_another
 from platform_defs.verification.source.spans import ManySpans, Span, less
 from platform_defs.verification.source.windows import FOREVER, WHOLE, Window
 from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
@@ -183,16 +183,16 @@ class Snapshot:
         self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[ReadRange], skips: list[Span]
     ) -> Partition:
         covered: list[Span] = []
-        judged: list[Judged] = []
+        pinned_ranges: list[PinnedRange] = []
         forgotten = 0
         for item in ranges:
             kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
             covered += kept
-            judged += [(low, high, item.pinned) for low, high in kept]
+            pinned_ranges += [(low, high, item.pinned) for low, high in kept]
             forgotten = max([forgotten, *(high for _, high in kept if item.pruned)])
-        pinned = one_after_another(judged)
+        pinned = one_after_another(pinned_ranges)
         return Partition(
-            number, topic_id, start, until, covered, ManySpans(), skips, judged=pinned, forgotten=forgotten
+            number, topic_id, start, until, covered, ManySpans(), skips, pinned_ranges=pinned, forgotten=forgotten
         )
 
     def _gaps(self) -> dict[int, ManySpans]:

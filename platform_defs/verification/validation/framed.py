@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.avro import AvroValidator
 from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf import ProtobufValidator
 from platform_defs.verification.validation.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
-from platform_defs.verification.validation.validator import Judge, NoRow, Row
+from platform_defs.verification.validation.validator import NoRow, Row, Validator
 
 Values = Callable[[bytes], Sequence[Any]]  # a payload → a value for each field; raises NotTheType
 
 
-class FramedJudge(Judge):
+class FramedValidator(Validator):
     """Validates the messages of a contract whose messages name their schemas."""
 
     def __init__(self, contract: Contract, schemas: KnownSchemas) -> None:
@@ -23,18 +23,18 @@ class FramedJudge(Judge):
         self._of_file = NamedSchema("", contract.format, contract.wire.schema_text, (), encrypted=False)
 
     def at(self, partition: int, offset: int, value: bytes | None, header: bytes | None) -> Row | NoRow:
-        """See `Judge.at`."""
+        """See `Validator.at`."""
         if not self._contract.wire.framed:
-            return NoRow("NullValue") if value is None else self._judged(self._of_file, Named("", value, b""))
+            return NoRow("NullValue") if value is None else self._validated(self._of_file, Named("", value, b""))
         named = taken_apart(self._contract.wire.framing, value, header, protobuf=self._contract.format == "protobuf")
         if isinstance(named, NoRow):
             return named
         schema = self._schemas.at(partition, offset).get(named.key)
-        found = NoRow("UnknownSchemaId") if schema is None else self._judged(schema, named)
+        found = NoRow("UnknownSchemaId") if schema is None else self._validated(schema, named)
         other = found == NoRow("OtherRecord") and self._contract.wire.other_records == "skip"
         return NoRow("OtherRecord", skipped=True) if other else found
 
-    def _judged(self, schema: NamedSchema, named: Named) -> Row | NoRow:
+    def _validated(self, schema: NamedSchema, named: Named) -> Row | NoRow:
         if schema.format != self._contract.format:
             return NoRow("WrongSchemaType")
         if schema.encrypted:
@@ -60,16 +60,16 @@ class FramedJudge(Judge):
         return self._readers[schema, indexed]
 
 
-def judge_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> Judge:
+def validator_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> Validator:
     """Return the validator of a contract's messages; `schemas` is only called if they name any."""
     if contract.wire.framed:
-        return FramedJudge(contract, schemas())
-    return Judge(contract) if contract.format == "json" else FramedJudge(contract, KnownSchemas())
+        return FramedValidator(contract, schemas())
+    return Validator(contract) if contract.format == "json" else FramedValidator(contract, KnownSchemas())
 
 
 _READERS: dict[str, Callable[[Contract, NamedSchema, bool], Values]] = {
-    "avro": lambda contract, schema, _: AvroJudge(contract, schema.document, schema.references).values,
+    "avro": lambda contract, schema, _: AvroValidator(contract, schema.document, schema.references).values,
     "protobuf": lambda contract, schema, indexed: (
-        ProtobufJudge(contract, schema.document, schema.references, framed=indexed).values
+        ProtobufValidator(contract, schema.document, schema.references, framed=indexed).values
     ),
 }

@@ -96,8 +96,8 @@ class BlockReader:
             table, chosen = self._block(values[start : start + BLOCK])
             tables.append(table)
             places.append(chosen + start)
-        rows, believed = self._rows(pa.concat_tables(tables))
-        return rows.filter(believed), np.concatenate(places)[believed.to_numpy(zero_copy_only=False)]
+        rows, certain = self._rows(pa.concat_tables(tables))
+        return rows.filter(certain), np.concatenate(places)[certain.to_numpy(zero_copy_only=False)]
 
     def _block(self, values: Sequence[bytes | None]) -> tuple[pa.Table, Places]:
         """Return the fields as msgspec reads them, and the places of the rows."""
@@ -154,15 +154,15 @@ class BlockReader:
 
     def _rows(self, table: pa.Table) -> tuple[pa.Table, Column]:
         """Return the fields' columns, and True for each row that is valid here."""
-        believed: Column = pa.array(np.ones(table.num_rows, np.bool_))
+        certain: Column = pa.array(np.ones(table.num_rows, np.bool_))
         columns: dict[str, Column] = {}
         for item in self._fields:
             read = table[item.name].combine_chunks()
             columns[item.name], right = _moments(read, item) if item.unit else _typed(read, item.type)
-            believed = pc.and_(believed, right)
+            certain = pc.and_(certain, right)
         for name, rule in self._rules:
-            believed = pc.and_(believed, rule(columns[name]))
-        return pa.table(columns), believed
+            certain = pc.and_(certain, rule(columns[name]))
+        return pa.table(columns), certain
 
 
 @dataclass
@@ -280,9 +280,9 @@ def _moments(column: Column, item: Field) -> tuple[Column, Column]:
     else:
         fraction = pc.divide(rest, ticks // 1_000_000)
         known = pc.and_(known, pc.equal(pc.multiply(fraction, ticks // 1_000_000), rest))
-    believed = pc.fill_null(pc.or_(pc.is_null(column), known), fill_value=True)
-    microseconds = pc.add(pc.multiply(pc.if_else(believed, seconds, 0), 1_000_000), fraction)
-    return microseconds.cast(item.type.arrow), believed
+    certain = pc.fill_null(pc.or_(pc.is_null(column), known), fill_value=True)
+    microseconds = pc.add(pc.multiply(pc.if_else(certain, seconds, 0), 1_000_000), fraction)
+    return microseconds.cast(item.type.arrow), certain
 
 
 def _plain_decimal(precision: int, scale: int) -> str:

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor
 
 from platform_defs.contract.model.column_types import JSON
 from platform_defs.contract.model.contract import Contract, Field
-from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.avro import AvroValidator
 from platform_defs.verification.formats.documents import (
     Document,
     Long,
@@ -33,7 +33,7 @@ Types = dict[tuple[int, ...], set[Descriptor]]  # as `message_types` returns the
 _WRAPPED = "wrapped"
 
 
-class KeyJudge:
+class KeyValidator:
     """Keys that are plain text."""
 
     def at(self, partition: int, offset: int, key: bytes | None, header: bytes | None) -> str | NoRow:  # noqa: ARG002
@@ -43,16 +43,16 @@ class KeyJudge:
         return key_text(key)
 
 
-class FramedKeyJudge(KeyJudge):
+class FramedKeyValidator(KeyValidator):
     """Keys that name their schemas."""
 
     def __init__(self, contract: Contract, schemas: KnownSchemas) -> None:
         self._contract, self._schemas = contract, schemas
-        self._readers: dict[NamedSchema, AvroJudge | NoRow] = {}
+        self._readers: dict[NamedSchema, AvroValidator | NoRow] = {}
         self._types: dict[NamedSchema, Types | NoRow] = {}
 
     def at(self, partition: int, offset: int, key: bytes | None, header: bytes | None) -> str | NoRow:
-        """See `KeyJudge.at`."""
+        """See `KeyValidator.at`."""
         if key is None:
             return NoRow("MissingKey")
         wire = self._contract.wire
@@ -102,12 +102,12 @@ class FramedKeyJudge(KeyJudge):
         return None if text is None else parse(text.encode())
 
 
-def key_judge_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> KeyJudge:
+def key_validator_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> KeyValidator:
     """Return the validator of an upsert's keys; `schemas` is only called if they name any."""
-    return KeyJudge() if contract.wire.key_format == "text" else FramedKeyJudge(contract, schemas())
+    return KeyValidator() if contract.wire.key_format == "text" else FramedKeyValidator(contract, schemas())
 
 
-def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroJudge | NoRow:
+def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroValidator | NoRow:
     """Return the reader of a record with only the key, which has the key's own encoding."""
     one = replace(
         contract,
@@ -117,7 +117,7 @@ def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroJudge | NoRow:
     )
     try:
         record = {"name": "Key", "type": "record", "fields": [{"name": _WRAPPED, "type": json.loads(schema.document)}]}
-        return AvroJudge(one, json.dumps(record), schema.references)
+        return AvroValidator(one, json.dumps(record), schema.references)
     except NotTheType as wrong:
         return NoRow(str(wrong))
     except (ValueError, RecursionError):

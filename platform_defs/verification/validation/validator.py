@@ -27,13 +27,13 @@ class NoRow:
     skipped: bool = False  # the contract skips it: neither a row nor a dead letter is expected
 
 
-class Judge:
+class Validator:
     """Validates the messages of one contract."""
 
     def __init__(self, contract: Contract) -> None:
         self._objects = _taken_apart(contract.fields)
         numbers = {item.path: number for number, item in enumerate(self._objects)}
-        self._fields = [JudgedField(item, numbers[item.path[:-1]]) for item in contract.fields]
+        self._fields = [FieldValidator(item, numbers[item.path[:-1]]) for item in contract.fields]
 
     def value(self, value: bytes | None) -> Row | NoRow:
         """Return the values of the message's row, or the reason why it has none."""
@@ -118,11 +118,11 @@ def _members_of(document: Document, known: frozenset[str]) -> Members:
     return members
 
 
-class JudgedField:
+class FieldValidator:
     """The reading and the rules of one field."""
 
     def __init__(self, field: Field, number: int) -> None:
-        self.object, self.key = number, field.path[-1]  # the place of its object in `Judge._objects`
+        self.object, self.key = number, field.path[-1]  # the place of its object in `Validator._objects`
         self.read = since_1970(field.unit) if field.unit else reader(field.type)
         self._required = f"{field.name}_required" if field.required else None
         self._rules = [(rule.name, _breaks(rule)) for rule in field.rules if rule.kind != "required"]

@@ -16,20 +16,20 @@ class ListeningClient(AdminClient):
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        self._heard = ConnectionLog()
-        conf: dict[str, Any] = {**options, "error_cb": self._heard}
+        self._connection_log = ConnectionLog()
+        conf: dict[str, Any] = {**options, "error_cb": self._connection_log}
         super().__init__(conf)
 
     def forget(self) -> None:
         """Drop the errors received so far."""
         self.poll(0)
-        self._heard.forget()
+        self._connection_log.forget()
 
     @property
     def denied(self) -> KafkaError | None:
         """The reason why brokers refuse this user's login; None without such an answer."""
         self.poll(0)
-        return self._heard.denied
+        return self._connection_log.denied
 
 
 def admin_client(options: Mapping[str, Any]) -> Any:

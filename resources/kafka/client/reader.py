@@ -21,8 +21,8 @@ class Reader(Consumer):
     """A consumer that knows why it got no messages."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
-        self.heard = ConnectionLog()
-        super().__init__({**conf, "error_cb": self.heard}, logger=LIBRDKAFKA)
+        self.connection_log = ConnectionLog()
+        super().__init__({**conf, "error_cb": self.connection_log}, logger=LIBRDKAFKA)
 
 
 class Follower(Reader):

@@ -36,7 +36,7 @@ class KafkaLeaderEpochs:
         while time.monotonic() < deadline:
             message = self.consumer.poll(1.0)
             if message is None:
-                self.consumer.heard.refuse_too_large(f"{self.topic}[{partition}] at offset {offset}")
+                self.consumer.connection_log.refuse_too_large(f"{self.topic}[{partition}] at offset {offset}")
                 continue
             if (error := message.error()) is None:
                 epoch = message.leader_epoch()
@@ -46,7 +46,7 @@ class KafkaLeaderEpochs:
             self._insist(error, partition, offset)
             if error.code() == KafkaError._AUTO_OFFSET_RESET or error.fatal():
                 raise BrokerAway(f"{self.topic}[{partition}] cannot be read at offset {offset}: {error.str()}")
-        if (denied := self.consumer.heard.denied) is not None:
+        if (denied := self.consumer.connection_log.denied) is not None:
             self._insist(denied, partition, offset)
         raise BrokerAway(f"no message received from {self.topic}[{partition}] at offset {offset} for {SECONDS:.0f} s")
 

@@ -76,7 +76,7 @@ class KafkaSource:
         """Yield the blocks from `start` on. Return their end: a Follower continues there, if the range goes on, with
         the leader epoch of the last message, so that a new leader checks whether its log was truncated below it.
         """
-        position, epoch, heard = start.offset, start.leader_epoch, time.monotonic()
+        position, epoch, last_progress = start.offset, start.leader_epoch, time.monotonic()
         while position < wanted.until_offset:
             fetched = consumer.fetched if isinstance(consumer, Follower) else position
             polled = consumer.consume(min(BLOCK, wanted.until_offset - position), POLL)
@@ -84,7 +84,7 @@ class KafkaSource:
             try:
                 messages, reached = self._sort_out(polled, wanted, position)
             except MessageUnreadable:  # also a coordinator's, whose connection closed with the batch that is too large
-                consumer.heard.refuse_too_large(_place(wanted, position))
+                consumer.connection_log.refuse_too_large(_place(wanted, position))
                 raise
             if messages:
                 beyond = _offset(messages[-1]) >= wanted.until_offset
@@ -95,11 +95,11 @@ class KafkaSource:
             if reached > position:
                 # Behind the last message there may be control records of a later epoch.
                 epoch = messages[-1].leader_epoch() if messages and _offset(messages[-1]) + 1 == reached else None
-                position, heard = reached, time.monotonic()
-                consumer.heard.forget()
+                position, last_progress = reached, time.monotonic()
+                consumer.connection_log.forget()
                 continue
-            consumer.heard.refuse_too_large(_place(wanted, position))
-            silence = time.monotonic() - heard
+            consumer.connection_log.refuse_too_large(_place(wanted, position))
+            silence = time.monotonic() - last_progress
             if not isinstance(consumer, Follower) and silence > self.patience * QUIET:
                 break
             if silence > self.patience * (1 - QUIET):
@@ -109,7 +109,7 @@ class KafkaSource:
     def _silence(self, consumer: Reader, wanted: OffsetRange, position: int) -> TidegateError:
         """Return the error after `patience` without a message. A restarting broker may briefly refuse every login."""
         place = f"{_place(wanted, position)} (of a range up to {wanted.until_offset})"
-        denied = consumer.heard.denied or _hidden(consumer, wanted.topic)
+        denied = consumer.connection_log.denied or _hidden(consumer, wanted.topic)
         refused = None if denied is None else refusal(denied, f"to read {place}", (to_run(wanted.topic),), self.options)
         return refused or BrokerAway(f"no message received from {place} for {self.patience:.0f} s")
 

@@ -51,7 +51,7 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
     failed = next((error for error in answers if error is not None), None)
     if answers and failed is None:
         return
-    reason = client.heard.denied or failed
+    reason = client.connection_log.denied or failed
     if reason is not None and (refused := refusal(reason, place, needed, options)) is not None:
         raise refused
     why = reason.str() if reason is not None else f"no answer within {2 * ANSWER:.0f} s"

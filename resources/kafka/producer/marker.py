@@ -69,7 +69,7 @@ class Marker:
     def _refused(self, client: Any, error: KafkaException) -> Exception:
         """Return why there was no answer. The reason arrives separately: for a hidden group, as a message's error."""
         message = client.poll(0)
-        reason = (message and message.error()) or client.heard.denied or error.args[0]
+        reason = (message and message.error()) or client.connection_log.denied or error.args[0]
         servers = self.options["bootstrap.servers"]
         away = (
             f"could not find out from Kafka at {servers} whether this run has already written to {self.topic}: "

@@ -108,7 +108,7 @@ class Producer:
         found: list[Delivered | NotDelivered] = []
 
         def reported(attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message) -> None:
-            found.append(self._judge(attempt, error, report))
+            found.append(self._outcome_of(attempt, error, report))
 
         self._hand_over(message, reported)
         while not found:  # message.timeout.ms ends it
@@ -254,11 +254,11 @@ class Producer:
         if error is None and self._on_delivery is None:
             self._count(report)
             return
-        found = self._judge(attempt, error, report)
+        found = self._outcome_of(attempt, error, report)
         if isinstance(found, NotDelivered):
             self._failure = self._failure or found
 
-    def _judge(
+    def _outcome_of(
         self, attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message
     ) -> Delivered | NotDelivered:
         """Count a message's outcome, and pass it on."""
@@ -280,7 +280,7 @@ class Producer:
     def _failed(
         self, attempt: Attempt, error: KafkaError, partition: int | None, *, taken: bool = True
     ) -> NotDelivered:
-        why = remedy(self._client.heard.denied or error, (to_write(self.topic),), self._options)
+        why = remedy(self._client.connection_log.denied or error, (to_write(self.topic),), self._options)
         failed = not_delivered(error, self.topic, self._options.get("bootstrap.servers", ""), why, taken=taken)
         self.counts.failed[failed.reason] += 1
         self._cause = self._cause or failed

@@ -22,8 +22,8 @@ class ListeningProducer(confluent_kafka.Producer):
     """A producer that knows why it could not deliver: it must be polled often."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
-        self.heard = ConnectionLog()
-        super().__init__({**conf, "error_cb": self.heard})
+        self.connection_log = ConnectionLog()
+        super().__init__({**conf, "error_cb": self.connection_log})
 
 
 def existing_partitions(options: Mapping[str, Any], topic: str) -> int:

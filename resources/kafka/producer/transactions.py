@@ -149,7 +149,9 @@ class Transactions:
             self._abort(found)
             return found
         if reason.retriable() and not self._known:
-            if (denied := self._client.heard.denied) is not None and (refused := self._refused(denied)) is not None:
+            if (denied := self._client.connection_log.denied) is not None and (
+                refused := self._refused(denied)
+            ) is not None:
                 return refused
             return BrokerAway(f"a transaction on {self._topic} could not begin within {self._patience:g} s: {message}")
         return (

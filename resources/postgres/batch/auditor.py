@@ -33,11 +33,11 @@ class GreatExpectationsAuditor:
 
     url: str = field(repr=False)  # contains the password
 
-    def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
+    def evaluate(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         """See Auditor."""
         if not rules:
             return []
-        with _judging:
+        with _evaluating:
             try:
                 source = _source(with_sessions(session_uri(self.url, "tidegate audit")))
                 asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
@@ -48,22 +48,22 @@ class GreatExpectationsAuditor:
                 ) from error
             try:
                 batch = asset.add_batch_definition_whole_table("whole").get_batch()
-                return _judge_all(batch, rules)
+                return _evaluate_all(batch, rules)
             finally:
                 source.delete_asset(view.name)
 
 
 # One at a time: Great Expectations keeps its context, data sources and assets in variables of the whole process.
-_judging = threading.Lock()
+_evaluating = threading.Lock()
 
 
-def _judge_all(batch: Any, rules: Sequence[BatchRule]) -> list[CheckResult]:
+def _evaluate_all(batch: Any, rules: Sequence[BatchRule]) -> list[CheckResult]:
     """Return the result of each rule, in their order."""
     expectations = [_expectation(rule, number) for number, rule in enumerate(rules)]
     found = _at_once(batch, expectations)
     if any(_exception(one.exception_info) is not None for one in found):  # several at once: it may blame any of them
         found = [batch.validate(one, result_format=_format(one)) for one in expectations]
-    return [_judge(batch, *one) for one in zip(rules, expectations, found, strict=True)]
+    return [_evaluate(batch, *one) for one in zip(rules, expectations, found, strict=True)]
 
 
 def _at_once(batch: Any, expectations: Sequence[Any]) -> list[Any]:
@@ -81,7 +81,7 @@ def _format(expectation: Any) -> str:
     return "BOOLEAN_ONLY" if _per_row(expectation) else "SUMMARY"
 
 
-def _judge(batch: Any, rule: BatchRule, expectation: Any, result: Any) -> CheckResult:
+def _evaluate(batch: Any, rule: BatchRule, expectation: Any, result: Any) -> CheckResult:
     if not result.success and _per_row(expectation) and _exception(result.exception_info) is None:
         result = batch.validate(expectation, result_format=_SAMPLED)  # only now is it worth asking which rows
     if (exception := _exception(result.exception_info)) is not None:

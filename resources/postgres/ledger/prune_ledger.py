@@ -85,7 +85,7 @@ class PruneLedger:
 
     def batches(self, after: int) -> list[OldBatch]:
         """Return the next batches that are older than the retention, at most PAGE."""
-        return [OldBatch(**row) for row in self._rows("judged_batches", after=after)]
+        return [OldBatch(**row) for row in self._rows("old_batches", after=after)]
 
     def pruned_until(self) -> int:
         """Return the last batch whose details are removed."""
@@ -152,7 +152,7 @@ class PrunePage:
 
     def batches(self, after: int) -> list[OldBatch]:
         """See PruneLedger.batches."""
-        return [OldBatch(**row) for row in fetched(self.connection, "judged_batches", self._key(after=after))]
+        return [OldBatch(**row) for row in fetched(self.connection, "old_batches", self._key(after=after))]
 
     def ranges(self, batches: Sequence[int]) -> list[dict[str, Any]]:
         """Return the ranges that these batches read, ordered by id, as operations.prune_ranges.PrunedRange."""

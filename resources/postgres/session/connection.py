@@ -152,11 +152,11 @@ def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generato
 def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = False) -> TidegateError:
     """Return the project's error for `error`."""
     if _ended(error):
-        return judged(None, f"the connection has ended ({error})", place)
+        return error_of(None, f"the connection has ended ({error})", place)
     state = state_of(error)
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return unexpected("a statement for Postgres", error, hides=hides)  # psycopg itself refuses it
-    return judged(state, refusal(error, hides=hides), place)
+    return error_of(state, refusal(error, hides=hides), place)
 
 
 def _ended(error: psycopg.Error) -> bool:
@@ -200,7 +200,7 @@ def state_of(error: BaseException) -> str | None:
     return None if by_pooler else state
 
 
-def judged(state: str | None, message: str, place: Place) -> TidegateError:
+def error_of(state: str | None, message: str, place: Place) -> TidegateError:
     """Return the project's error for this SQLSTATE. `message`: Postgres' own for a statement of `place`."""
     match error_policy.of_sqlstate(state, place):
         case Verdict.REFUSED_ROW:

@@ -72,7 +72,9 @@ def test_an_auditor_fetches_samples_of_what_failed_and_not_all_of_it(endpoints: 
         try:
             rule = {"column": "amount", "max_value": 0}
             rules = [BatchRule("none", "t", "ExpectColumnValuesToBeBetween", rule, "blocking", "")]
-            (result,) = GreatExpectationsAuditor(endpoints.postgres_url).judge(rules, AuditView("public", "all_fail"))
+            (result,) = GreatExpectationsAuditor(endpoints.postgres_url).evaluate(
+                rules, AuditView("public", "all_fail")
+            )
         finally:
             event.remove(Engine, "after_cursor_execute", note)
             session.execute("drop view public.all_fail")
@@ -100,7 +102,7 @@ def test_an_auditor_asks_once_for_all_that_one_query_answers(endpoints: Endpoint
     with _view(endpoints, "of_three", "SELECT 0 AS _partition, n AS _offset, n AS a, 2 * n AS b") as view:
         event.listen(Engine, "after_cursor_execute", note)
         try:
-            found = GreatExpectationsAuditor(endpoints.postgres_url).judge(rules, view)
+            found = GreatExpectationsAuditor(endpoints.postgres_url).evaluate(rules, view)
         finally:
             event.remove(Engine, "after_cursor_execute", note)
     assert [check.name for check in found] == [rule.name for rule in rules]
@@ -119,7 +121,7 @@ def test_of_rules_that_are_asked_at_once_the_broken_one_is_named(endpoints: Endp
         _view(endpoints, "of_texts", "SELECT 0 AS _partition, n AS _offset, n AS b, n::text AS a") as view,
         pytest.raises(BadInput, match=r"rule broken cannot be evaluated: .*sum"),
     ):
-        GreatExpectationsAuditor(endpoints.postgres_url).judge(rules, view)
+        GreatExpectationsAuditor(endpoints.postgres_url).evaluate(rules, view)
 
 
 @contextmanager
@@ -140,7 +142,7 @@ def test_what_an_auditor_observes_can_be_stored_whatever_number_it_is(endpoints:
         for value, expected in {"Infinity": "Infinity", "-Infinity": "-Infinity", "NaN": None}.items():
             session.execute(f"CREATE TABLE public.odd AS SELECT '{value}'::float8 AS x".encode())
             try:
-                (found,) = GreatExpectationsAuditor(endpoints.postgres_url).judge([rule], AuditView("public", "odd"))
+                (found,) = GreatExpectationsAuditor(endpoints.postgres_url).evaluate([rule], AuditView("public", "odd"))
                 stored = session.execute("SELECT %s::jsonb ->> 'observed_value'", [Jsonb(found.observed)]).fetchone()
             finally:
                 session.execute("DROP TABLE public.odd")
@@ -159,7 +161,7 @@ def test_an_auditor_sees_what_every_session_of_ours_sees(endpoints: Endpoints) -
         session.execute(f"CREATE VIEW public.seen AS SELECT {columns}, 1 AS _partition, 2 AS _offset".encode())
         try:
             url = f"{endpoints.postgres_url}{'&' if '?' in endpoints.postgres_url else '?'}application_name=theirs"
-            found = GreatExpectationsAuditor(url).judge(rules, AuditView("public", "seen"))
+            found = GreatExpectationsAuditor(url).evaluate(rules, AuditView("public", "seen"))
         finally:
             session.execute("DROP VIEW public.seen")
             session.execute("ALTER ROLE CURRENT_USER RESET TimeZone")

@@ -76,7 +76,9 @@ def test_a_rule_that_takes_longer_than_its_role_may_is_judged(world: World) -> N
     world.rows(f"CREATE VIEW public.slow AS SELECT 1 AS _partition, 2 AS _offset FROM pg_sleep({LONGER})")
     try:
         with limited_role(world):
-            (found,) = GreatExpectationsAuditor(world.endpoints.postgres_url).judge([MANY], AuditView("public", "slow"))
+            (found,) = GreatExpectationsAuditor(world.endpoints.postgres_url).evaluate(
+                [MANY], AuditView("public", "slow")
+            )
     finally:
         world.rows("DROP VIEW public.slow")
     assert found.passed

@@ -9,7 +9,7 @@ from platform_defs.topics.steps import AddPartitions, SetConfig, Value
 from resources.kafka.admin.broker import KafkaBroker
 from resources.postgres.ledger.topics_ledger import TopicsLedger
 from tests.support.kafka.group_members import commit
-from tests.support.kafka.topic_sites import Site, verdicts
+from tests.support.kafka.topic_sites import Site, violations
 
 
 def test_topics_are_made_as_declared_and_what_a_rule_refuses_changes_nothing(site: Site) -> None:
@@ -25,7 +25,7 @@ def test_topics_are_made_as_declared_and_what_a_rule_refuses_changes_nothing(sit
     site.declare(replicationFactor="4")
     refused = site.run("plan", "-o", "json")
     line = 1 + path.read_text().splitlines().index("      - {property: replicationFactor, value: 4}")
-    answer = verdicts(refused)["replication_fits"]
+    answer = violations(refused)["replication_fits"]
     assert (refused.code, answer["file"], answer["line"]) == (1, str(path), line)
 
     site.declare(partitions="6")
@@ -62,7 +62,7 @@ def test_a_topic_that_a_pipeline_has_read_is_created_again_only_when_asked(
     site.world.drain(pipeline)
     site.admin.delete(site.topic, site.look().topic_id)
     refused = site.run("apply", "--yes", "-o", "json")
-    assert f"{site.name} has read {site.topic}" in verdicts(refused)["read_before"]["message"]
+    assert f"{site.name} has read {site.topic}" in violations(refused)["read_before"]["message"]
     assert refused.code == 1
     assert site.admin.observe([site.topic]).topics == {}
     site.apply("--recreate")
@@ -185,7 +185,7 @@ def test_retention_below_what_no_run_has_read_is_refused_with_the_number_of_mess
     site.declare(config="{retention.ms: 1000}")
     done = site.run("apply", "--yes", "-o", "json")
     assert done.code == 1
-    assert f"{site.name} has not read 30 messages of {site.topic}" in verdicts(done)["unread_kept"]["message"]
+    assert f"{site.name} has not read 30 messages of {site.topic}" in violations(done)["unread_kept"]["message"]
     site.declare(config="{retention.ms: 86400000}")
     site.apply()
     site.declare(config="{retention.bytes: 1000}")
@@ -214,7 +214,7 @@ def test_another_cluster_than_the_first_is_refused_until_it_is_said_to_take_its_
     site.list_others(f"- name: {site.name}.a", "  partitions: 2")
     done = site.run("apply", "--yes", "-o", "json")
     assert done.code == 1
-    assert f"apply --new-cluster {cluster}" in verdicts(done)["same_cluster"]["message"]
+    assert f"apply --new-cluster {cluster}" in violations(done)["same_cluster"]["message"]
     site.apply("--new-cluster", cluster)
     assert TopicsLedger(empty_database).cluster(cluster) == cluster
 
@@ -226,16 +226,16 @@ def test_without_postgres_nothing_changes_in_a_cluster_that_is_not_named_and_no_
     site.declare(partitions="1")
     named = ("--cluster-id", site.admin.observe([]).cluster_id)
     done = site.run("apply", "--yes", "-o", "json")
-    assert (done.code, verdicts(done)["cluster_known"]["severity"]) == (1, "refuse")
-    assert " ".join(named) in verdicts(done)["cluster_known"]["message"]
+    assert (done.code, violations(done)["cluster_known"]["severity"]) == (1, "refuse")
+    assert " ".join(named) in violations(done)["cluster_known"]["message"]
     assert site.topic not in site.admin.observe([site.topic]).topics
     assert "--cluster-id is another, but this is cluster" in site.run("plan", "--cluster-id", "another").said
     done = site.run("apply", "--yes", "-o", "json", *named)
-    assert (done.code, verdicts(done)["cluster_known"]["severity"]) == (0, "warn")
+    assert (done.code, violations(done)["cluster_known"]["severity"]) == (0, "warn")
     site.declare(config="{retention.ms: 1000}")
     done = site.run("apply", "--yes", "-o", "json", *named)
     assert done.code == 1
-    assert "cannot tell whether" in verdicts(done)["unread_kept"]["message"]
+    assert "cannot tell whether" in violations(done)["unread_kept"]["message"]
     assert site.look().overrides == {}
 
 
@@ -246,7 +246,7 @@ def test_a_ledger_without_a_cluster_lets_topics_be_made_and_none_that_exists_be_
     site.world.create_topic(topics[0], 1)
     site.list_others(f"- name: {topics[0]}", "  partitions: 2")
     done = site.run("apply", "--yes", "-o", "json")
-    assert (done.code, verdicts(done)["cluster_known"]["severity"]) == (1, "refuse")
+    assert (done.code, violations(done)["cluster_known"]["severity"]) == (1, "refuse")
     assert len(site.look(topics[0]).partitions) == 1
     site.list_others(f"- name: {topics[1]}")
     site.apply()
@@ -291,7 +291,7 @@ def test_a_contract_that_cannot_be_read_refuses_a_plan_of_all_and_none_of_anothe
     path = site.declare(partitions="two")
     site.list_others(f"- name: {site.name}.a")
     done = site.run("plan", "-o", "json")
-    assert (done.code, verdicts(done)["contract"]["file"]) == (1, str(path))
+    assert (done.code, violations(done)["contract"]["file"]) == (1, str(path))
     site.apply("--topic", f"{site.name}.a")
     assert site.run("apply", "--yes", "--topic", f"{site.name}.b").code == 1
 
@@ -303,16 +303,16 @@ def test_producers_that_would_put_keys_elsewhere_and_messages_without_keys_are_s
     for number in range(60):
         client.produce(site.topic, b"{}", key=f"key-{number}".encode())
     assert client.flush(30) == 0
-    answer = verdicts(site.run("plan", "-o", "json"))["partitioner_kept"]
+    answer = violations(site.run("plan", "-o", "json"))["partitioner_kept"]
     assert (answer["severity"], f"keys of {site.topic} were partitioned by murmur2" in answer["message"]) == (
         "warn",
         True,
     )
     site.declare(partitions="3", producerOptions="{partitioner: keyed}")
-    assert "partitioner_kept" not in verdicts(site.run("plan", "-o", "json"))
+    assert "partitioner_kept" not in violations(site.run("plan", "-o", "json"))
     other = f"{site.name}.plain"
     site.world.create_topic(other, 1)
     client.produce(other, b"{}")
     assert client.flush(30) == 0
     site.list_others(f"- name: {other}", "  config: {cleanup.policy: compact}")
-    assert verdicts(site.run("plan", "-o", "json"))["keys_needed"]["severity"] == "refuse"
+    assert violations(site.run("plan", "-o", "json"))["keys_needed"]["severity"] == "refuse"

@@ -8,7 +8,7 @@ from confluent_kafka.admin import NewTopic
 from platform_defs.operations.cluster.reassign import Record
 from resources.process.settings import settings
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, three_brokers
-from tests.support.kafka.topic_sites import Site, verdicts
+from tests.support.kafka.topic_sites import Site, violations
 from tests.support.waiting import BOUND
 from tests.support.world import World
 
@@ -40,7 +40,7 @@ def test_replicas_are_added_and_taken_away_as_declared(
     assert (kept.state, [item.topic for item in kept.plan.topics]) == ("done", [topic])
     assert site.run("plan", "--exit-code").code == 0
     site.list_others(f"- name: {topic}", "  replicationFactor: 4")
-    assert verdicts(site.run("plan", "-o", "json"))["replication_fits"]["severity"] == "refuse"
+    assert violations(site.run("plan", "-o", "json"))["replication_fits"]["severity"] == "refuse"
     site.list_others(f"- name: {topic}", "  replicationFactor: 2")
     site.apply(*named)
     shrunk = site.look(topic)

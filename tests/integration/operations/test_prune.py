@@ -78,7 +78,7 @@ def eight_batches(world: World, *, bad: bool = False) -> Pipeline:
     return pipeline
 
 
-def judged(world: World, pipeline: Pipeline) -> dict[str, Any]:
+def verified(world: World, pipeline: Pipeline) -> dict[str, Any]:
     found = verify(pipeline, world.endpoints, world.spark).to_json()
     return {name: value for name, value in found.items() if name not in ("seconds", "explanation")}
 
@@ -103,7 +103,7 @@ def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_rep
     assert of(world, pipeline, "lineage_event") == batches, "only shown"
 
     delete_up_to(world, pipeline, dict.fromkeys(range(4), 9))
-    before = judged(world, pipeline)
+    before = verified(world, pipeline)
     with pytest.raises(BadInput, match="no longer has"):
         whole_replay(world, pipeline)
     shown, done = pruned(world, pipeline, execute=False), pruned(world, pipeline)
@@ -113,7 +113,7 @@ def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_rep
     assert of(world, pipeline, "lineage_event") == 0
     left = world.rows("select * from tidegate.pruned_range where pipeline = %s order by partition", pipeline.name)
     assert len(left) == 4, "one for each partition"
-    assert judged(world, pipeline) == before
+    assert verified(world, pipeline) == before
     with pytest.raises(BadInput, match="no longer has"):
         whole_replay(world, pipeline)
     assert world.ledger.rows_so_far(pipeline.name, 2**62) == rows
@@ -121,7 +121,7 @@ def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_rep
     assert (again.batches, again.checks, again.lineage_events) == (0, 0, 0)
 
     world.send_and_drain(pipeline, transfers(8, start=100))
-    assert judged(world, pipeline)["ok"]
+    assert verified(world, pipeline)["ok"]
 
 
 @pytest.mark.longest
@@ -152,7 +152,7 @@ def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_o
     found = pruned(world, pipeline)
     assert found.kept["unreported"] == 1
     assert len(world.dead_letters(pipeline)) == 1
-    assert judged(world, pipeline)["ok"]
+    assert verified(world, pipeline)["ok"]
 
 
 @pytest.mark.longest
@@ -182,12 +182,12 @@ def test_a_settled_dead_letter_goes_when_its_message_is_gone_and_is_counted_for_
     world.rows(f"update tidegate.dead_letter set {settled} {where}", pipeline.name)
     counted = world.ledger.dead_letter_counts(pipeline.name, None)
     assert pruned(world, pipeline).kept["settled_letters"] == 1
-    assert judged(world, pipeline)["dead_letters"] == 2
+    assert verified(world, pipeline)["dead_letters"] == 2
     delete_up_to(world, pipeline, {0: 1})
-    before = judged(world, pipeline)
+    before = verified(world, pipeline)
     assert pruned(world, pipeline).dead_letters == 1
     assert [letter["offset"] for letter in world.dead_letters(pipeline)] == [1]
-    assert judged(world, pipeline) == before
+    assert verified(world, pipeline) == before
     assert world.ledger.dead_letter_counts(pipeline.name, None) == counted
 
 
@@ -198,7 +198,7 @@ def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_doe
     monkeypatch.setattr(prune_ledger, "PAGE", 1)
     pipeline = eight_batches(world)
     delete_up_to(world, pipeline, dict.fromkeys(range(4), 9))
-    before = judged(world, pipeline)
+    before = verified(world, pipeline)
     third = world.rows("select batch_id from tidegate.batch where pipeline = %s order by batch_id", pipeline.name)[2]
     with psycopg.connect(world.endpoints.postgres_url) as session, ThreadPoolExecutor(1) as pool:
         session.execute("select from tidegate.batch where batch_id = %s for update", [third["batch_id"]])
@@ -208,10 +208,10 @@ def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_doe
         with pytest.raises(LedgerAway):
             killed.result(30)
     left = of(world, pipeline, "batch")
-    assert judged(world, pipeline) == before
+    assert verified(world, pipeline) == before
     assert pruned(world, pipeline).batches > 0
     assert of(world, pipeline, "batch") < left
-    assert judged(world, pipeline) == before
+    assert verified(world, pipeline) == before
 
 
 @pytest.mark.longest
@@ -239,7 +239,7 @@ def test_what_the_benchmark_of_growth_records_is_what_runs_record(world: World) 
         History(world.endpoints.postgres_url, pipeline.contract, view, checks, instance, job).write(19)
         key = table_key(pipeline.contract.row_table.name)
         assert len(instance.fetch_materializations(key, limit=30).records) == 19
-    assert judged(world, pipeline)["rows"] == 200
+    assert verified(world, pipeline)["rows"] == 200
     assert len(world.ledger.unreported(pipeline.contract)) == 1, "the real one"
 
 

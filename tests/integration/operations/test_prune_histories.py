@@ -100,7 +100,7 @@ def seen(world: World, pipeline: Pipeline, lows: dict[int, int]) -> list[Any]:
     with take_snapshot(world.endpoints.postgres_url, pipeline.contract) as snapshot:
         for number, part in sorted(snapshot.partitions.items()):
             low = lows[number]
-            assert part.forgotten <= low, "what the log still has is judged"
+            assert part.forgotten <= low, "what the log still has is compared"
             tiles = tiling([*part.covered, *part.skips], part.start, part.next)
             found += [number, tiles, united(part.gaps), part.skips]
             found += [list(part.by_contract(min(low, part.next), part.next))]

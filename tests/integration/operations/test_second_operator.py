@@ -18,7 +18,7 @@ from resources.postgres.ledger.unsent import UnsentLedger
 from resources.unsent.files import UnsentFiles
 from resources.unsent.sink import UnsentSink
 from tests.support.commands import Called, invoke
-from tests.support.kafka.topic_sites import Site, verdicts
+from tests.support.kafka.topic_sites import Site, violations
 from tests.support.postgres.restricted_roles import new_company
 from tests.support.world import World, transfers
 
@@ -135,7 +135,7 @@ def test_tombstones_that_an_upsert_has_not_read_keep_a_plan_from_being_applied(s
     site.declare_upsert("{cleanup.policy: compact, delete.retention.ms: 86400000}")
     assert site.run("apply", "--yes").code == 0
     site.declare_upsert("{cleanup.policy: compact, delete.retention.ms: 1000}")
-    assert "starts a run after 30 s" in verdicts(site.run("plan", "-o", "json"))["tombstones_outlast"]["message"]
+    assert "starts a run after 30 s" in violations(site.run("plan", "-o", "json"))["tombstones_outlast"]["message"]
     site.declare_upsert("{cleanup.policy: compact, delete.retention.ms: 60000}")
     assert site.run("plan", "--file", plan).code == 0
     client = Producer(site.world.endpoints.kafka_options())
@@ -146,7 +146,7 @@ def test_tombstones_that_an_upsert_has_not_read_keep_a_plan_from_being_applied(s
     done = site.run("apply", plan, "--yes", "-o", "json")
     assert done.code == 1
     message = f"{site.name} has not read 2 messages of {site.topic}, and tombstones among 1 of them could be removed"
-    assert message in verdicts(done)["unread_kept"]["message"]
+    assert message in violations(done)["unread_kept"]["message"]
     assert site.look().overrides["delete.retention.ms"] == "86400000"
 
 
@@ -161,13 +161,13 @@ def test_unread_messages_of_a_pipeline_without_a_readable_contract_are_kept_unti
     world.send(read, transfers(5))
     shown = site.run(*apply)
     assert shown.code == 1
-    message = verdicts(shown)["unread_kept"]["message"]
+    message = violations(shown)["unread_kept"]["message"]
     assert f"{read.name} has not read 5 messages of {topic}" in message
     world.drain(read)  # another operator has repaired its contract
     world.send(read, transfers(3))
     changed = site.run(*apply, "--retired", message[-12:])
     assert (changed.code, site.look(topic).overrides) == (1, {})
-    assert site.run(*apply, "--retired", verdicts(changed)["unread_kept"]["message"][-12:]).code == 0
+    assert site.run(*apply, "--retired", violations(changed)["unread_kept"]["message"][-12:]).code == 0
     assert site.look(topic).overrides == {"retention.ms": "1000"}
 
 

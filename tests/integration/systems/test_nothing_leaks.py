@@ -158,9 +158,9 @@ BREAKS: dict[str, Break] = {
     "a trigger with a code of another class": raising("40001"),
     "an accumulate": with_constraint(1, f"ALTER TABLE {{table}} ADD CHECK (NOT {LARGE})"),
     "a rule of values": with_rule("ExpectColumnDistinctValuesToBeInSet", column="account", value_set=["A00000"]),
-    "a rule that cannot be judged": with_rule("ExpectColumnMeanToBeBetween", column="account", min_value=1),
+    "a rule that cannot be evaluated": with_rule("ExpectColumnMeanToBeBetween", column="account", min_value=1),
 }
-SAYS_NO_VALUE = {"COPY", "a rule that cannot be judged"}  # even if nothing is classified
+SAYS_NO_VALUE = {"COPY", "a rule that cannot be evaluated"}  # even if nothing is classified
 
 
 def played(world: World, instance: DagsterInstance, name: str, planted: Planted, *, classified: bool) -> str:

@@ -143,7 +143,7 @@ def test_what_copies_audits_and_keeps_dagsters_state_says_why_it_cannot_and_what
     with pytest.raises(LedgerAway, match=message):
         PostgresStaging(url, "a test", 1, "rows_1").copy([], nothing)
     with pytest.raises(LedgerAway, match="certificate verify failed"):
-        GreatExpectationsAuditor(url).judge(rules, AuditView("tidegate_staging", "audit_1"))
+        GreatExpectationsAuditor(url).evaluate(rules, AuditView("tidegate_staging", "audit_1"))
     monkeypatch.setenv("TIDEGATE_DAGSTER_URL", url)
     with pytest.raises(click.ClickException, match=message):
         Storage.from_config_value(None, {})

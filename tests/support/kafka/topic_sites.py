@@ -79,5 +79,5 @@ class Site:
         return TopicAdmin(self.world.endpoints.kafka_options())
 
 
-def verdicts(done: Called) -> Mapping[str, dict[str, Any]]:
-    return {one["rule"]: one for one in done.document["verdicts"]}
+def violations(done: Called) -> Mapping[str, dict[str, Any]]:
+    return {one["rule"]: one for one in done.document["violations"]}

@@ -20,8 +20,8 @@ def proposed(world: World, pipeline: Pipeline) -> Adoption:
     """Return the adoption that `tidegate adopt` shows, verified."""
     decided = adoption.propose(world.endpoints.postgres_url, pipeline.contract)
     assert decided is not None
-    judged = replace(pipeline, contract=adoption.to_verify(pipeline.contract, decided))
-    report = verify(judged, world.endpoints, world.spark)
+    adopted = replace(pipeline, contract=adoption.to_verify(pipeline.contract, decided))
+    report = verify(adopted, world.endpoints, world.spark)
     return decided.verified(ok=report.ok, digest=report.digest, found=report.explanation)
 
 

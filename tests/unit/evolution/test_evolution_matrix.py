@@ -11,7 +11,7 @@ from platform_defs.evolution.plan import plan
 from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
-from platform_defs.verification.validation.framed import FramedJudge
+from platform_defs.verification.validation.framed import FramedValidator
 from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.validation.validator import NoRow
 from tests.unit.evolution.changes_avro import AVRO
@@ -53,16 +53,16 @@ def test_a_message_of_the_new_schema_becomes_the_same_row_or_a_dead_letter(chang
     else:
         assert found.rows.to_pylist()[-BLOCK:] == [dict(change.becomes)] * BLOCK
     assert [fault.error_class for fault in found.faults if fault.index < BLOCK] == []
-    judged = _judge(change).at(0, BLOCK, values[-1], None)
+    validated = _validator(change).at(0, BLOCK, values[-1], None)
     wanted = change.becomes if isinstance(change.becomes, str) else tuple(change.becomes.values())
-    assert (judged.reason if isinstance(judged, NoRow) else judged) == wanted
+    assert (validated.reason if isinstance(validated, NoRow) else validated) == wanted
 
 
-def _judge(change: Change) -> FramedJudge:
+def _validator(change: Change) -> FramedValidator:
     known = KnownSchemas()
     for number, text in enumerate(change.schemas, 1):
         known.add(0, 0, 2 * BLOCK, NamedSchema(str(number), change.format, text, (), encrypted=False))
-    return FramedJudge(change.contract, known)
+    return FramedValidator(change.contract, known)
 
 
 FOLLOWED = [(change.contract, change.followed, change.ddl, change.name) for change in CHANGES if change.followed]

@@ -28,9 +28,9 @@ from platform_defs.schema_conversion.avro import avro_schema
 from platform_defs.schema_conversion.importing import Wanted, import_schema, read_message
 from platform_defs.schema_conversion.json_schema import json_schema
 from platform_defs.schema_conversion.protobuf import proto_text
-from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.avro import AvroValidator
 from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf import ProtobufValidator
 from tests.unit.formats.avro.avro_messages import Readers, encode, fixed, logical, record, writer
 from tests.unit.formats.avro.avro_messages import contract_of as avro_contract
 from tests.unit.formats.avro.test_avro_agreement import agree, mutated
@@ -83,7 +83,7 @@ def test_another_type_of_avro_does_not_fit_an_array(of: Any, reason: str) -> Non
     with pytest.raises(SchemaNotCompatible, match=re.escape(reason)):
         AvroReader(avro_contract({"a": "array<integer>"}), writer(schema))
     with pytest.raises(NotTheType, match="SchemaNotCompatible"):
-        AvroJudge(avro_contract({"a": "array<integer>"}), json.dumps(schema))
+        AvroValidator(avro_contract({"a": "array<integer>"}), json.dumps(schema))
 
 
 SCALARS = ["string", "integer", "double", "boolean", "date", "timestamp", "uuid", "bytes", "decimal(9,2)"]
@@ -183,14 +183,14 @@ def read_each_way(payloads: list[bytes]) -> list[Any]:
     rows = [tuple(row.values()) for row in found.rows.to_pylist()]
     outcomes |= dict(zip(found.indexes.to_pylist(), rows, strict=True))
     in_order = [outcomes[number] for number in range(len(payloads))]
-    judge = ProtobufJudge(contract, REPEATED)
-    assert [judged(judge, payload) for payload in payloads] == in_order
+    validator = ProtobufValidator(contract, REPEATED)
+    assert [validated(validator, payload) for payload in payloads] == in_order
     return in_order
 
 
-def judged(judge: ProtobufJudge, payload: bytes) -> Any:
+def validated(validator: ProtobufValidator, payload: bytes) -> Any:
     try:
-        return tuple(judge.values(payload))
+        return tuple(validator.values(payload))
     except NotTheType as wrong:
         return str(wrong)
 
@@ -236,7 +236,7 @@ def test_another_field_of_protobuf_does_not_fit_an_array(path: str) -> None:
     with pytest.raises(SchemaNotCompatible, match="which cannot be read as array<string>"):
         ProtobufReader(contract, protobuf_schema(REPEATED))
     with pytest.raises(NotTheType, match="SchemaNotCompatible"):
-        ProtobufJudge(contract, REPEATED)
+        ProtobufValidator(contract, REPEATED)
 
 
 def test_a_contract_with_arrays_is_a_protobuf_schema_and_of_it_the_same_again() -> None:

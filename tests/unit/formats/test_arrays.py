@@ -24,7 +24,7 @@ from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.supported import decode
 from platform_defs.verification.formats.array_text import array_text
-from platform_defs.verification.validation.validator import Judge, NoRow
+from platform_defs.verification.validation.validator import NoRow, Validator
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.formats.json.test_decode_agreement import contract_of
 
@@ -78,7 +78,7 @@ def test_an_array_of_anything_else_is_a_dead_letter_and_its_neighbours_are_rows(
     (fault,) = decoded.faults
     assert (fault.index, fault.error_class, fault.field) == (1, error, "a")
     assert message in fault.message
-    assert Judge(contract).value(value) == NoRow(error)
+    assert Validator(contract).value(value) == NoRow(error)
     alone = MessageReader(contract).read(value)
     assert isinstance(alone, Reason)
     assert alone.error_class == error

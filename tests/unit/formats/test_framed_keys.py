@@ -21,7 +21,7 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.key_readers import key_contract, key_reader
 from platform_defs.proto import compiler
-from platform_defs.verification.validation.key_validators import FramedKeyJudge
+from platform_defs.verification.validation.key_validators import FramedKeyValidator
 from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.validation.validator import NoRow
 
@@ -52,10 +52,10 @@ def texts(kind: Literal["avro", "protobuf", "json"], document: str, keys: Sequen
     found |= {fault.index: f"<{fault.error_class}>" for fault in decoded.faults}
     known = KnownSchemas()
     known.add(0, 0, 10, NamedSchema("7", schema.format, document, (), encrypted=False))
-    judge = FramedKeyJudge(contract(kind), known)
-    judged = [judge.at(0, 5, key, None) for key in keys]
+    validator = FramedKeyValidator(contract(kind), known)
+    validated = [validator.at(0, 5, key, None) for key in keys]
     engine = [found[index] for index in range(len(keys))]
-    assert engine == [f"<{one.reason}>" if isinstance(one, NoRow) else one for one in judged]
+    assert engine == [f"<{one.reason}>" if isinstance(one, NoRow) else one for one in validated]
     return engine
 
 
@@ -239,10 +239,10 @@ def test_a_protobuf_key_schema_that_cannot_be_read_is_compiled_once(monkeypatch:
 
     known = KnownSchemas()
     known.add(0, 0, 10, NamedSchema("7", "protobuf", 'syntax = "proto3"; message {', (), encrypted=False))
-    judge = FramedKeyJudge(contract("protobuf"), known)
+    validator = FramedKeyValidator(contract("protobuf"), known)
     monkeypatch.setattr(compiler, "run", counted)
     for offset in range(3):
-        assert judge.at(0, offset, prefixed(b"\0"), None) == NoRow("SchemaNotCompatible")
+        assert validator.at(0, offset, prefixed(b"\0"), None) == NoRow("SchemaNotCompatible")
     assert len(runs) == 1
 
 
@@ -262,8 +262,8 @@ def test_a_header_says_which_message_a_protobuf_key_is(behind: bytes, payload: b
     decoded = reader.read(pa.array([payload], pa.binary()), pa.array([header], pa.binary())).decoded
     known = KnownSchemas()
     known.add(0, 0, 10, NamedSchema("7", "protobuf", PROTO, (), encrypted=False))
-    judged = FramedKeyJudge(headed, known).at(0, 5, payload, header)
-    assert (judged.reason if isinstance(judged, NoRow) else judged) == text
+    validated = FramedKeyValidator(headed, known).at(0, 5, payload, header)
+    assert (validated.reason if isinstance(validated, NoRow) else validated) == text
     assert [*decoded.rows[0].to_pylist(), *(fault.error_class for fault in decoded.faults)] == [text]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.contract import Framing
 from platform_defs.formats.framing import Unframed, unframe
 from platform_defs.verification.validation.known_schemas import Named
-from platform_defs.verification.validation.known_schemas import taken_apart as judged
+from platform_defs.verification.validation.known_schemas import taken_apart as validated
 from platform_defs.verification.validation.validator import NoRow
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
@@ -98,7 +98,7 @@ def test_messages_of_many_types_are_one_group() -> None:
 )
 def test_the_engine_and_verify_take_the_same_headers_apart(header: bytes, *, protobuf: bool) -> None:
     found = taken_apart("header", [b"x"], [header], protobuf=protobuf)
-    wanted = judged("header", b"x", header, protobuf=protobuf)
+    wanted = validated("header", b"x", header, protobuf=protobuf)
     if isinstance(wanted, NoRow):
         assert faults(found)[0][0] == wanted.reason
         return

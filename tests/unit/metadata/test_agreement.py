@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.contract import Contract, RowRule
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.formats.blocks.block import message_blocks
-from platform_defs.verification.compare.metadata import MetadataJudge
-from platform_defs.verification.compare.validated import ChunkJudge
+from platform_defs.verification.compare.metadata import MetadataValidator
+from platform_defs.verification.compare.validated import ChunkValidator
 from platform_defs.verification.source.messages import Chunk
-from platform_defs.verification.validation.framed import judge_of
-from platform_defs.verification.validation.key_validators import KeyJudge
+from platform_defs.verification.validation.framed import validator_of
+from platform_defs.verification.validation.key_validators import KeyValidator
 from platform_defs.verification.validation.known_schemas import KnownSchemas
 from tests.unit.metadata.messages import CONTRACT, FIELDS, Sent, metadata_field, reading
 
@@ -48,12 +48,14 @@ def by_verify(contract: Contract, messages: Sequence[Sent]) -> Outcome:
         headers=[list(one.headers_) if one.named else None for one in messages],
         timestamps=[one.stamp for one in messages],
     )
-    judge = ChunkJudge(contract, judge_of(contract, KnownSchemas), MetadataJudge(contract, KeyJudge()))
-    judged = judge.judged(chunk)
+    validator = ChunkValidator(
+        contract, validator_of(contract, KnownSchemas), MetadataValidator(contract, KeyValidator())
+    )
+    validated = validator.validated(chunk)
     found = Outcome()
-    for row, place in zip(judged.rows.to_pylist(), judged.places.tolist(), strict=True):
+    for row, place in zip(validated.rows.to_pylist(), validated.places.tolist(), strict=True):
         found[chunk.offsets[place]] = row
-    return found | {chunk.offsets[place]: no_row.reason for place, no_row in judged.others.items()}
+    return found | {chunk.offsets[place]: no_row.reason for place, no_row in validated.others.items()}
 
 
 NAMES = [source.removeprefix("header:") for source, _ in FIELDS.values() if source.startswith("header:")]

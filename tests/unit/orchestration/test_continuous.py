@@ -19,8 +19,8 @@ from platform_defs.orchestration.scheduler.continuous import (
     Place,
     RunBudget,
     SchedulerInputs,
-    glance_every,
     in_small_batches,
+    poll_interval,
 )
 from platform_defs.orchestration.scheduler.handover import SHIFT
 from platform_defs.orchestration.scheduler.rounds import in_rounds
@@ -43,14 +43,14 @@ class Topics:
         self.ends, self.read = dict(ends), dict.fromkeys(ends, 0)
         self.held, self.halted, self.suspects = set[str](), set[str](), set[str]()
         self.turns, self.asked, self.unreported = list[str](), list[str](), set[str]()
-        self.looks = self.glances = 0
+        self.looks = self.polls = 0
         self.memory, self.spark_has_ended = 1e9, False
         self.away: Exception | None = None
         self.lock = threading.Lock()
 
     def run(self, hands: int = 1, budget: RunBudget | None = None, age: float = 0.0) -> Mapping[str, Exception]:
         goal = self.goal(budget, age)
-        return in_rounds(goal, self, hands, goal.glance)
+        return in_rounds(goal, self, hands, goal.poll_seconds)
 
     def goal(self, budget: RunBudget | None = None, age: float = 0.0) -> Continuous:
         around = SchedulerInputs(
@@ -76,7 +76,7 @@ class Topics:
         return [self._seen(contract) for contract in contracts]
 
     def last_offsets(self, places: Iterable[Place]) -> Mapping[Place, int]:
-        self.glances += 1
+        self.polls += 1
         return {(topic, partition): self.ends[topic] for topic, partition in places}
 
     def others(self) -> OtherRuns:
@@ -134,7 +134,7 @@ def test_a_message_is_noticed_between_two_looks_by_a_question_for_the_ends_alone
     goal = topics.goal()
     threading.Timer(0.3, topics.ends.update, [{"a": 1}]).start()
     assert goal.wanted(()) == ["a"]
-    assert (topics.looks, topics.glances > 1) == (1, True)
+    assert (topics.looks, topics.polls > 1) == (1, True)
 
 
 def test_a_question_for_the_ends_that_no_broker_answers_says_so() -> None:
@@ -142,14 +142,14 @@ def test_a_question_for_the_ends_that_no_broker_answers_says_so() -> None:
         KafkaTopics({"bootstrap.servers": "127.0.0.1:1"}, timeout=1).ends([("topic", 0), ("topic", 1)])
 
 
-def test_what_was_read_in_a_turn_is_not_unread_at_the_next_glance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_in_a_turn_is_not_unread_at_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(continuous, "LOOK", 3_600.0)
     topics = Topics(stays=True, a=5, b=5)
     goal = topics.goal()
     assert sorted(goal.wanted(())) == ["a", "b"]
     goal.turned("a", topics.take("a"))
     assert goal.wanted(["b"]) == []
-    assert topics.glances == 1
+    assert topics.polls == 1
 
 
 def test_what_an_earlier_run_left_unreported_gets_one_turn_though_nothing_is_unread() -> None:
@@ -328,7 +328,7 @@ def test_memory_is_compared_with_what_the_run_needed_in_its_fifth_minute() -> No
 
 def test_the_broker_is_asked_ten_times_within_the_shortest_latency_within_bounds() -> None:
     def every(*latencies: float) -> float:
-        return glance_every([replace(PAGE_VIEWS, limits=Limits(lag_seconds=item)) for item in latencies])
+        return poll_interval([replace(PAGE_VIEWS, limits=Limits(lag_seconds=item)) for item in latencies])
 
     assert [every(2.0, 1.0), every(0.001), every(4.9)] == [0.1, continuous.SHORTEST, continuous.LONGEST]
 

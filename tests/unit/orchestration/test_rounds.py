@@ -227,7 +227,7 @@ def test_a_batch_that_keeps_failing_is_tried_while_no_other_is() -> None:
 )
 def test_a_look_that_fails_ends_no_turn(away: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_end, "LOOK", 0.05)
-    monkeypatch.setattr(rounds, "GLANCE", 0.01)
+    monkeypatch.setattr(rounds, "POLL_SECONDS", 0.01)
     looked = threading.Event()
 
     class Away(Topics):

@@ -6,20 +6,20 @@ import dagster as dg
 import pytest
 
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.orchestration.kafka.schema_results import Judged, Judgement, evaluation, judge
+from platform_defs.orchestration.kafka.schema_results import CheckedSchema, SchemaFit, evaluation, fit_of
 from tests.unit.formats.test_writer_fields import WRITERS, avro, contract
 
 ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
-FITS, DOUBTFUL, MISFIT = Judgement(None), Judgement(None, ("amount may not fit",)), Judgement("it lacks amount")
+FITS, DOUBTFUL, MISFIT = SchemaFit(None), SchemaFit(None, ("amount may not fit",)), SchemaFit("it lacks amount")
 
 
-def shown(*judged: tuple[bool, Judgement], away: str | None = None) -> dg.AssetCheckEvaluation:
-    found = [Judged("bank_transfers", f"id {n}", used, of) for n, (used, of) in enumerate(judged)]
+def shown(*checked: tuple[bool, SchemaFit], away: str | None = None) -> dg.AssetCheckEvaluation:
+    found = [CheckedSchema("bank_transfers", f"id {n}", used, of) for n, (used, of) in enumerate(checked)]
     return evaluation("bank.transfers", found, away)
 
 
 @pytest.mark.parametrize(
-    ("judged", "passed", "severity"),
+    ("checked", "passed", "severity"),
     [
         ([], True, WARN),
         ([(True, FITS), (False, FITS)], True, WARN),
@@ -29,9 +29,9 @@ def shown(*judged: tuple[bool, Judgement], away: str | None = None) -> dg.AssetC
     ],
 )
 def test_only_what_messages_use_and_does_not_fit_is_an_error(
-    judged: list[tuple[bool, Judgement]], passed: bool, severity: dg.AssetCheckSeverity
+    checked: list[tuple[bool, SchemaFit]], passed: bool, severity: dg.AssetCheckSeverity
 ) -> None:
-    found = shown(*judged)
+    found = shown(*checked)
     assert (found.passed, found.severity) == (passed, severity)
 
 
@@ -55,10 +55,10 @@ def test_the_worst_is_told_first_and_a_registry_that_is_away_is_named() -> None:
     ],
 )
 def test_a_schema_that_does_not_fit_says_why(writer: WriterSchema, why: str, tmp_path: Path) -> None:
-    assert why in (judge(contract(tmp_path), writer).misfit or "")
+    assert why in (fit_of(contract(tmp_path), writer).misfit or "")
 
 
 def test_a_schema_that_fits_may_have_values_that_do_not(tmp_path: Path) -> None:
-    found = judge(contract(tmp_path), avro())
+    found = fit_of(contract(tmp_path), avro())
     assert found.misfit is None
     assert len(found.doubts) == 1

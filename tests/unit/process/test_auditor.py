@@ -17,7 +17,7 @@ import sys
 import platform_defs.engine.batch, platform_defs.engine.explain, platform_defs.operations.runs.open_run
 from resources.postgres.batch.auditor import GreatExpectationsAuditor
 from platform_defs.engine.ports.run_ports import AuditView
-assert GreatExpectationsAuditor("postgresql://nowhere").judge((), AuditView("s", "v")) == []
+assert GreatExpectationsAuditor("postgresql://nowhere").evaluate((), AuditView("s", "v")) == []
 assert "great_expectations" not in sys.modules
 """
 
@@ -63,4 +63,4 @@ def test_it_is_imported_in_advance_only_for_a_pipeline_with_batch_rules(monkeypa
 
 
 def test_no_rules_have_no_results() -> None:
-    assert GreatExpectationsAuditor("postgresql://nowhere").judge((), AuditView("s", "v")) == []
+    assert GreatExpectationsAuditor("postgresql://nowhere").evaluate((), AuditView("s", "v")) == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from platform_defs.producing.journal import KEYS, Journal
 from platform_defs.producing.measured import summed_up
-from platform_defs.producing.outcome import judge, quantile
+from platform_defs.producing.outcome import evaluate, quantile
 
 MS = 1_000_000  # nanoseconds
 
@@ -25,34 +25,34 @@ def journal_of(reported: str) -> Journal:
 
 
 def test_a_log_that_holds_each_message_once_in_order_is_faultless() -> None:
-    found = judge(journal_of("dddd"), [0, 1, 2, 3], fired=True)
+    found = evaluate(journal_of("dddd"), [0, 1, 2, 3], fired=True)
     assert (found.sent, found.delivered, found.failed) == (4, 4, 0)
     assert (found.lost, found.doubled, found.reordered, found.ghosts) == (0, 0, 0, 0)
 
 
 def test_what_was_told_delivered_and_is_not_there_is_lost() -> None:
-    assert judge(journal_of("dddd"), [0, 3], fired=True).lost == 2
+    assert evaluate(journal_of("dddd"), [0, 3], fired=True).lost == 2
 
 
 def test_what_was_told_failed_may_be_missing() -> None:
-    found = judge(journal_of("dfw"), [0], fired=True)
+    found = evaluate(journal_of("dfw"), [0], fired=True)
     assert (found.lost, found.ghosts, found.failed, found.sent) == (0, 0, 1, 3)
 
 
 def test_what_was_told_failed_and_is_there_is_a_ghost() -> None:
-    assert judge(journal_of("dff"), [0, 2], fired=True).ghosts == 1
+    assert evaluate(journal_of("dff"), [0, 2], fired=True).ghosts == 1
 
 
 def test_a_message_that_is_there_three_times_is_one_that_was_doubled() -> None:
-    found = judge(journal_of("dd"), [0, 1, 0, 0], fired=True)
+    found = evaluate(journal_of("dd"), [0, 1, 0, 0], fired=True)
     assert (found.doubled, found.reordered) == (1, 0)
 
 
 def test_order_counts_within_a_key_alone() -> None:
     journal = journal_of("d" * (KEYS + 2))
-    assert judge(journal, [1, 0, *range(2, KEYS + 2)], fired=True).reordered == 0
+    assert evaluate(journal, [1, 0, *range(2, KEYS + 2)], fired=True).reordered == 0
     behind = [KEYS, 0, *range(1, KEYS), KEYS + 1]
-    assert judge(journal, behind, fired=True).reordered == 1
+    assert evaluate(journal, behind, fired=True).reordered == 1
 
 
 def test_the_longest_stall_is_the_longest_time_without_an_acknowledgement() -> None:
@@ -60,19 +60,19 @@ def test_the_longest_stall_is_the_longest_time_without_an_acknowledgement() -> N
     for number, at in enumerate((10, 12, 400, 401)):
         journal.sent(number * MS)
         journal.delivered((number,), at * MS)
-    found = judge(journal, range(4), fired=True)
+    found = evaluate(journal, range(4), fired=True)
     assert found.longest_stall_ms == 388
     assert found.messages_per_second == pytest.approx(4 / 0.401)
     assert list(found.latencies_ms) == [10, 11, 398, 398]
 
 
 def test_nothing_delivered_has_no_speed_and_no_latency() -> None:
-    found = summed_up("leader", "away", [judge(journal_of("fff"), [], fired=True)])
+    found = summed_up("leader", "away", [evaluate(journal_of("fff"), [], fired=True)])
     assert (found.messages_per_second, found.p99_ms, found.max_ms, found.longest_stall_ms) == (0, 0, 0, 0)
 
 
 def test_rounds_are_summed_and_their_speed_is_the_median() -> None:
-    one, other = judge(journal_of("dd"), [0], fired=True), judge(journal_of("ddd"), [0, 1, 1], fired=False)
+    one, other = evaluate(journal_of("dd"), [0], fired=True), evaluate(journal_of("ddd"), [0, 1, 1], fired=False)
     found = summed_up("leader", "unclean", [one, one, other])
     assert (found.rounds, found.fired, found.sent, found.lost, found.doubled) == (3, 2, 7, 3, 1)
     assert found.messages_per_second == round(one.messages_per_second)
@@ -81,7 +81,7 @@ def test_rounds_are_summed_and_their_speed_is_the_median() -> None:
 @given(st.lists(st.sampled_from("dfw"), min_size=1, max_size=80), st.data())
 def test_counts_are_those_of_a_plain_count(reported: list[str], data: st.DataObject) -> None:
     log = data.draw(st.lists(st.integers(0, len(reported) - 1), max_size=160))
-    found, there = judge(journal_of("".join(reported)), log, fired=True), Counter(log)
+    found, there = evaluate(journal_of("".join(reported)), log, fired=True), Counter(log)
     assert found.lost == sum(what == "d" and there[number] == 0 for number, what in enumerate(reported))
     assert found.ghosts == sum(what == "f" and there[number] > 0 for number, what in enumerate(reported))
     assert found.doubled == sum(count > 1 for count in there.values())

@@ -17,7 +17,7 @@ NOW = TopicView(
 )
 
 
-def judged(now: TopicView, *, blind: bool = False) -> str | None:
+def code_of(now: TopicView, *, blind: bool = False) -> str | None:
     found = refusal(UnsentLog(BEFORE, blind), now)
     return found and found.code
 
@@ -38,11 +38,11 @@ def partition(number: int, view: PartitionView) -> TopicView:
     ],
 )
 def test_what_cannot_be_looked_for_is_refused(now: TopicView, code: str | None) -> None:
-    assert judged(now) == code
+    assert code_of(now) == code
 
 
 def test_without_an_id_nothing_can_be_looked_for() -> None:
-    assert judged(NOW, blind=True) == "no_id"
+    assert code_of(NOW, blind=True) == "no_id"
 
 
 def test_partitions_are_read_from_their_ends_and_those_added_since_from_the_beginning() -> None:

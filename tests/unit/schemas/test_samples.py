@@ -15,7 +15,7 @@ from platform_defs.contract.model.contract import Column, Contract, Field, RowRu
 from platform_defs.errors import BadInput
 from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
-from platform_defs.verification.validation.validator import Judge, NoRow
+from platform_defs.verification.validation.validator import NoRow, Validator
 
 
 def field(
@@ -49,12 +49,14 @@ def values(samples: Samples, count: int = 2_000) -> list[bytes]:
 
 @pytest.mark.parametrize("made", [*read_contracts().good, DEVICES], ids=lambda made: made.pipeline)
 def test_good_messages_are_rows_and_bad_ones_give_their_reason(made: Contract) -> None:
-    judge, samples = Judge(made), Samples(made, seed=1)
+    validator, samples = Validator(made), Samples(made, seed=1)
     good = list(samples.good(500))
-    assert not [sample for sample in good if sample.value is not None and isinstance(judge.value(sample.value), NoRow)]
+    assert not [
+        sample for sample in good if sample.value is not None and isinstance(validator.value(sample.value), NoRow)
+    ]
     for number, sample in enumerate(good[:100]):
         bad = samples.bad(number, sample)
-        assert judge.value(bad.value) == NoRow(bad.reason or "")
+        assert validator.value(bad.value) == NoRow(bad.reason or "")
 
 
 def test_nested_objects_are_made_where_the_paths_say() -> None:
@@ -118,9 +120,9 @@ def test_an_upserts_keys_are_few_and_are_the_ids() -> None:
     ids=lambda item: item.type.name,
 )
 def test_values_keep_the_rules_of_their_field(item: Field) -> None:
-    judge, kept = Judge(contract(item)), 0
+    validator, kept = Validator(contract(item)), 0
     for value in values(Samples(contract(item), seed=2), 300):
-        row = judge.value(value)
+        row = validator.value(value)
         assert not isinstance(row, NoRow), value
         kept += row[0] is not None
     assert kept

@@ -13,7 +13,7 @@ from platform_defs.contract.model.contract import Format, WireFormat
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.json.decode import decode_json
-from platform_defs.verification.validation.framed import FramedJudge
+from platform_defs.verification.validation.framed import FramedValidator
 from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
@@ -47,9 +47,9 @@ def test_a_serializers_messages_are_read_by_what_the_registry_has_of_them(kind: 
     assert [fault.error_class for fault in found.decoded.faults] == DAMAGED[kind]
     known = KnownSchemas()
     known.add(0, 0, 1, NamedSchema(schema.key, schema.format, schema.document, schema.references, encrypted=False))
-    judge = FramedJudge(contract, known)
-    judged = [judge.at(0, 0, message, None) for message in messages]
-    assert [row for row in judged if isinstance(row, tuple)] == [
+    validator = FramedValidator(contract, known)
+    validated = [validator.at(0, 0, message, None) for message in messages]
+    assert [row for row in validated if isinstance(row, tuple)] == [
         tuple(row.values()) for row in found.decoded.rows.to_pylist()
     ]
-    assert [getattr(row, "reason", None) for row in judged[200:]] == DAMAGED[kind]
+    assert [getattr(row, "reason", None) for row in validated[200:]] == DAMAGED[kind]

@@ -31,8 +31,8 @@ def declared(name: str = "t", **keys: Any) -> Declared:
     return Declared(name, **keys, places={"": PLACE, **places})
 
 
-def judged(rule: rules.Rule, one: Declared, observed: Observed) -> list[tuple[str, str]]:
-    return [(verdict.severity, verdict.message) for verdict in rule(one, observed)]
+def violations_of(rule: rules.Rule, one: Declared, observed: Observed) -> list[tuple[str, str]]:
+    return [(violation.severity, violation.message) for violation in rule(one, observed)]
 
 
 CASES: list[tuple[str, rules.Rule, Declared, Observed, str, str]] = [
@@ -149,10 +149,15 @@ CASES: list[tuple[str, rules.Rule, Declared, Observed, str, str]] = [
 def test_a_rule_says_what_is_wrong_where_and_what_to_do(
     _what: str, rule: rules.Rule, one: Declared, observed: Observed, severity: str, words: str
 ) -> None:
-    (verdict,) = rule(one, observed)
-    assert (verdict.severity, verdict.rule, verdict.topic, verdict.place) == (severity, rule.__name__, "t", PLACE)
-    assert words in verdict.message
-    assert str(verdict).startswith("assets/bank/transfers.odcs.yaml:31 (t.partitions): ")
+    (violation,) = rule(one, observed)
+    assert (violation.severity, violation.rule, violation.topic, violation.place) == (
+        severity,
+        rule.__name__,
+        "t",
+        PLACE,
+    )
+    assert words in violation.message
+    assert str(violation).startswith("assets/bank/transfers.odcs.yaml:31 (t.partitions): ")
 
 
 @pytest.mark.parametrize(
@@ -171,18 +176,18 @@ def test_a_rule_says_what_is_wrong_where_and_what_to_do(
     ],
 )
 def test_a_rule_that_is_kept_says_nothing(rule: rules.Rule, one: Declared) -> None:
-    assert judged(rule, one, cluster(("t", THREE))) == []
+    assert violations_of(rule, one, cluster(("t", THREE))) == []
 
 
 def test_a_topic_to_be_created_by_a_default_of_more_replicas_than_brokers_is_refused() -> None:
     few = cluster(brokers=1)
     observed = replace(few, defaults={**few.defaults, "default.replication.factor": "3"})
-    (verdict,) = rules.replication_fits(declared(), observed)
-    assert "3, the cluster's default, needs as many brokers, but only 1 is alive" in verdict.message
+    (violation,) = rules.replication_fits(declared(), observed)
+    assert "3, the cluster's default, needs as many brokers, but only 1 is alive" in violation.message
 
 
 def test_a_topic_of_a_cluster_with_one_broker_is_not_asked_for_more_replicas() -> None:
-    assert judged(rules.durable, declared(), cluster(brokers=1)) == []
+    assert violations_of(rules.durable, declared(), cluster(brokers=1)) == []
 
 
 @given(st.integers(1, 200), st.integers(1, 200))
@@ -196,7 +201,7 @@ def test_the_share_of_keys_that_move_is_that_of_hashes_with_another_remainder(be
 def test_of_two_names_that_kafka_takes_for_one_the_new_one_is_refused() -> None:
     topics = {name: declared(name) for name in ("a.b", "a_b", "c_d")}
     observed = replace(cluster(), names=frozenset({"a.b", "c.d"}))
-    found = {verdict.topic: verdict.message for verdict in rules.names_apart(topics, observed)}
+    found = {violation.topic: violation.message for violation in rules.names_apart(topics, observed)}
     assert found.keys() == {"a_b", "c_d"}
     assert "c_d and c.d differ only by '.' and '_'" in found["c_d"]
 
@@ -267,16 +272,16 @@ def test_tombstones_that_an_upsert_has_not_read_are_kept() -> None:
     change = Shorter(1000, "upsert")
     one = declared(config={KEPT: "1000"}, readers=(UPSERTS,))
     observed = cluster(("t", topic((1,), **COMPACT)))
-    (verdict,) = unread_kept({"t": one}, observed, Evidence({"t": [Unread("u", 120, 100, change)]}))
-    assert (verdict.severity, verdict.place) == ("refuse", PLACE)
-    assert "u has not read 120 messages of t, and tombstones among 100 of them could be removed" in verdict.message
+    (violation,) = unread_kept({"t": one}, observed, Evidence({"t": [Unread("u", 120, 100, change)]}))
+    assert (violation.severity, violation.place) == ("refuse", PLACE)
+    assert "u has not read 120 messages of t, and tombstones among 100 of them could be removed" in violation.message
     assert list(unread_kept({"t": one}, observed, Evidence({"t": [Unread("u", 120, 0, change)]}))) == []
 
 
 def test_tombstones_outlast_the_latency_of_an_upsert() -> None:
     slow = Reader("u", "upsert", seconds=60.0)
     one = declared(config={"cleanup.policy": "compact", KEPT: "59000"}, readers=(slow,))
-    ((severity, message),) = judged(rules.tombstones_outlast, one, cluster())
+    ((severity, message),) = violations_of(rules.tombstones_outlast, one, cluster())
     assert severity == "refuse"
     assert "tombstones of t are kept for 59000 ms, but u starts a run after 60 s" in message
     for fine in (
@@ -284,7 +289,7 @@ def test_tombstones_outlast_the_latency_of_an_upsert() -> None:
         replace(one, readers=(APPENDS,)),
         replace(one, config={KEPT: "59000"}),
     ):
-        assert judged(rules.tombstones_outlast, fine, cluster()) == []
+        assert violations_of(rules.tombstones_outlast, fine, cluster()) == []
 
 
 def unread(evidence: Evidence) -> list[Violation]:
@@ -294,15 +299,15 @@ def unread(evidence: Evidence) -> list[Violation]:
 
 def test_retention_below_the_oldest_unread_message_is_refused_with_the_number_of_messages() -> None:
     change = Shorter(1000)
-    (verdict,) = unread(Evidence({"t": [Unread("p", 120, 100, change), Unread("q", 5, 0, change)]}))
-    assert (verdict.severity, verdict.rule, verdict.place) == ("refuse", "unread_kept", PLACE)
-    assert "p has not read 120 messages of t, and retention.ms 1000 would delete 100 of them" in verdict.message
+    (violation,) = unread(Evidence({"t": [Unread("p", 120, 100, change), Unread("q", 5, 0, change)]}))
+    assert (violation.severity, violation.rule, violation.place) == ("refuse", "unread_kept", PLACE)
+    assert "p has not read 120 messages of t, and retention.ms 1000 would delete 100 of them" in violation.message
 
 
 def test_retention_is_not_changed_while_nobody_can_tell_what_was_read() -> None:
-    (verdict,) = unread(Evidence(unknown="Postgres does not answer"))
-    assert verdict.severity == "refuse"
-    assert "that this would delete: Postgres does not answer" in verdict.message
+    (violation,) = unread(Evidence(unknown="Postgres does not answer"))
+    assert violation.severity == "refuse"
+    assert "that this would delete: Postgres does not answer" in violation.message
 
 
 def test_retention_below_what_is_read_already_is_free() -> None:
@@ -310,8 +315,8 @@ def test_retention_below_what_is_read_already_is_free() -> None:
 
 
 def test_another_cluster_than_at_the_first_apply_is_refused() -> None:
-    (verdict,) = same_cluster(cluster(), Evidence(first_cluster="the first"))
-    assert "the ledger's topics are in cluster the first, but this is cluster cluster-1" in verdict.message
+    (violation,) = same_cluster(cluster(), Evidence(first_cluster="the first"))
+    assert "the ledger's topics are in cluster the first, but this is cluster cluster-1" in violation.message
     assert list(same_cluster(cluster(), Evidence(first_cluster="cluster-1"))) == []
     assert list(same_cluster(cluster(), Evidence())) == []
 
@@ -340,16 +345,16 @@ def test_contracts_of_one_topic_are_taken_together() -> None:
 
 def test_contracts_of_one_topic_that_disagree_are_refused_with_both_files() -> None:
     one, other = (contract(f"{n}.odcs.yaml", PARTITIONS.format(n)) for n in (3, 4))
-    (verdict,) = declarations([one, other], [], "topics.yaml").refused
-    assert (verdict.severity, verdict.place) == ("refuse", Place("4.odcs.yaml", 17, "shop.orders.partitions"))
-    assert "partitions is 4 here and 3 in 3.odcs.yaml:17" in verdict.message
+    (violation,) = declarations([one, other], [], "topics.yaml").refused
+    assert (violation.severity, violation.place) == ("refuse", Place("4.odcs.yaml", 17, "shop.orders.partitions"))
+    assert "partitions is 4 here and 3 in 3.odcs.yaml:17" in violation.message
 
 
 def test_a_topic_of_a_contract_is_not_declared_in_topics_yaml_as_well() -> None:
     listed = read_topics_file(Path(), "topics:\n  - name: shop.orders\n    partitions: 3\n")
-    (verdict,) = declarations([contract("a.odcs.yaml", PARTITIONS.format(3))], listed, "topics.yaml").refused
-    assert verdict.place == Place("topics.yaml", 2, "shop.orders")
-    assert "shop.orders is the topic of a.odcs.yaml: declare it there" in verdict.message
+    (violation,) = declarations([contract("a.odcs.yaml", PARTITIONS.format(3))], listed, "topics.yaml").refused
+    assert violation.place == Place("topics.yaml", 2, "shop.orders")
+    assert "shop.orders is the topic of a.odcs.yaml: declare it there" in violation.message
 
 
 def test_a_contract_that_says_nothing_of_its_topic_leaves_it_alone() -> None:

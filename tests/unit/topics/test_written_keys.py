@@ -51,10 +51,10 @@ def test_the_hash_is_told_from_where_keys_are() -> None:
 
 
 def test_producers_that_would_put_keys_elsewhere_are_warned_of() -> None:
-    (verdict,) = partitioner_kept(declared("keyed"), {"t": sample(zlib.crc32)})
-    assert (verdict.severity, verdict.place) == ("warn", Place("t.odcs.yaml", 3))
-    assert "keys of t were partitioned by crc32, but producers under the contract of p use keyed" in verdict.message
-    assert "{partitioner: keyed-crc32}" in verdict.message
+    (violation,) = partitioner_kept(declared("keyed"), {"t": sample(zlib.crc32)})
+    assert (violation.severity, violation.place) == ("warn", Place("t.odcs.yaml", 3))
+    assert "keys of t were partitioned by crc32, but producers under the contract of p use keyed" in violation.message
+    assert "{partitioner: keyed-crc32}" in violation.message
 
 
 @pytest.mark.parametrize("partitioner", ["keyed-crc32", "consistent_random", "round-robin"])
@@ -65,8 +65,8 @@ def test_producers_that_put_keys_where_they_are_and_others_that_keep_none_are_no
 def test_a_topic_whose_messages_have_no_key_is_not_compacted() -> None:
     topics = {"t": Declared("t", config={"cleanup.policy": "compact"})}
     plain, compacted = cluster(("t", topic((1,)))), cluster(("t", topic((1,), cleanup_policy="compact")))
-    (verdict,) = keys_needed(topics, plain, {"t": Sample(2, {}, keyless=3)})
-    assert (verdict.severity, verdict.rule) == ("refuse", "keys_needed")
+    (violation,) = keys_needed(topics, plain, {"t": Sample(2, {}, keyless=3)})
+    assert (violation.severity, violation.rule) == ("refuse", "keys_needed")
     assert list(keys_needed(topics, plain, {"t": Sample(2, {b"a": 1})})) == []
     assert list(keys_needed(topics, compacted, {"t": Sample(2, {}, keyless=3)})) == []
     assert to_sample(topics, plain).keys() == {"t"}

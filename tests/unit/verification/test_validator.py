@@ -19,7 +19,7 @@ from platform_defs.formats.json import json_text, kept_whole
 from platform_defs.formats.supported import decode
 from platform_defs.verification.formats import documents
 from platform_defs.verification.validation.patterns import whole_match
-from platform_defs.verification.validation.validator import Judge, NoRow, key_text
+from platform_defs.verification.validation.validator import NoRow, Validator, key_text
 from tests.unit.formats.json.test_decode_agreement import CONTRACT, VALUES
 
 
@@ -69,10 +69,10 @@ def engine(contract: Contract, values: list[bytes | None]) -> list[Any]:
 )
 @example([b'{"x":' + b"9" * 5000 + b"}", b"[" * 100_000, b'{"x":' + b"[" * 99 + b"]" * 99 + b"}"])
 @example([b'{"x":' + b"[" * 100 + b"]" * 100 + b"}", b"\xef\xbb\xbf{}", b'{"x":1,"x":2}', b'{"s":"a","\\u0073":"b"}'])
-def test_judge_and_engine_agree_about_every_value(values: list[bytes | None]) -> None:
-    judge = Judge(CONTRACT)
+def test_validator_and_engine_agree_about_every_value(values: list[bytes | None]) -> None:
+    validator = Validator(CONTRACT)
     for value, theirs in zip(values, engine(CONTRACT, values), strict=True):
-        ours = judge.value(value)
+        ours = validator.value(value)
         if isinstance(ours, NoRow) or isinstance(theirs, NoRow):
             assert isinstance(ours, NoRow), (value, ours, theirs)
             assert isinstance(theirs, NoRow), (value, ours, theirs)
@@ -101,9 +101,9 @@ def test_judge_and_engine_agree_about_every_value(values: list[bytes | None]) ->
         },
     )
 )
-def test_judge_and_engine_agree_about_every_rule(fields: dict[str, str]) -> None:
+def test_validator_and_engine_agree_about_every_rule(fields: dict[str, str]) -> None:
     value = ("{" + ",".join(f'"{name}":{text}' for name, text in fields.items()) + "}").encode()
-    assert engine(RULED, [value]) == [Judge(RULED).value(value)]
+    assert engine(RULED, [value]) == [Validator(RULED).value(value)]
 
 
 PATTERN = st.lists(
@@ -199,11 +199,11 @@ def assert_means_the_same(pattern: str, text: str) -> None:
     ],
 )
 def test_it_says_why_a_message_is_no_row(value: bytes | None, reason: str) -> None:
-    assert Judge(RULED).value(value) == NoRow(reason)
+    assert Validator(RULED).value(value) == NoRow(reason)
 
 
 def test_a_fault_of_decoding_is_named_before_a_broken_rule() -> None:
-    assert Judge(RULED).value(b'{"i":9,"m":"x"}') == NoRow("WrongType")
+    assert Validator(RULED).value(b'{"i":9,"m":"x"}') == NoRow("WrongType")
 
 
 def test_keys_are_text_that_postgres_can_hold() -> None:
@@ -219,7 +219,7 @@ def assert_same_verdict(kind: str, text: str) -> Any:
     """Return the result for `text` in a column of type `kind`; both must have the same."""
     of = contract(field("c", kind))
     value = f'{{"c":{text}}}'.encode()
-    ours = Judge(of).value(value)
+    ours = Validator(of).value(value)
     assert engine(of, [value, value]) == [ours, ours]
     return ours
 
@@ -292,6 +292,6 @@ def test_both_count_levels_on_the_way_to_a_field() -> None:
     for levels in (100, 101):
         of = contract(field("c", "string", path=("k",) * levels))
         value = b'{"k":' * levels + b'"a"' + b"}" * levels
-        ours = Judge(of).value(value)
+        ours = Validator(of).value(value)
         assert ours == (("a",) if levels == 100 else NoRow("TooDeep"))
         assert engine(of, [value, value]) == [ours, ours]

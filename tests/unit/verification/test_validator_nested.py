@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from platform_defs.verification.validation.validator import Judge, NoRow
+from platform_defs.verification.validation.validator import NoRow, Validator
 from tests.unit.verification.test_validator import contract, field
 
 NESTED = contract(
@@ -20,7 +20,7 @@ NESTED = contract(
 
 def nested(text: str) -> Any:
     """Return the result for a message with a deviceId and `text`."""
-    return Judge(NESTED).value(('{"deviceId":"d1"' + ("," if text else "") + text + "}").encode())
+    return Validator(NESTED).value(('{"deviceId":"d1"' + ("," if text else "") + text + "}").encode())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.contract import Contract
 from platform_defs.verification.validation.json_blocks import BlockReader
 from platform_defs.verification.validation.patterns import whole_match, whole_matches
-from platform_defs.verification.validation.validator import Judge, NoRow
+from platform_defs.verification.validation.validator import NoRow, Validator
 from tests.support.mutations import MESSAGES
 from tests.unit.formats.avro.test_avro_agreement import mutated
 from tests.unit.formats.json.test_decode_agreement import (
@@ -61,14 +61,14 @@ def same(one: Any, other: Any) -> bool:
 
 
 def accepted(contract: Contract, values: Sequence[bytes | None]) -> int:
-    """Return the number of messages that are read as a block; each must be the row that `Judge` makes of it."""
-    reader, judge = BlockReader.of(contract), Judge(contract)
+    """Return the number of messages that are read as a block; each must be the row that `Validator` makes of it."""
+    reader, validator = BlockReader.of(contract), Validator(contract)
     assert reader is not None
     rows, places = reader.read(values)
     assert rows.schema.equals(pa.schema([(item.name, item.type.arrow) for item in contract.fields]))
     assert sorted({*places.tolist()}) == places.tolist()
     for place, row in zip(places.tolist(), rows.to_pylist(), strict=True):
-        wanted = judge.value(values[place])
+        wanted = validator.value(values[place])
         assert not isinstance(wanted, NoRow), (values[place], wanted)
         assert all(same(got, want) for got, want in zip(row.values(), wanted, strict=True)), (values[place], row)
     return len(places)
@@ -168,7 +168,7 @@ def test_messages_with_wrong_bytes_harm_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "bytes", "array<integer>"])
-def test_a_contract_with_a_type_that_only_the_judge_reads_is_read_one_by_one(kind: str) -> None:
+def test_a_contract_with_a_type_that_only_the_validator_reads_is_read_one_by_one(kind: str) -> None:
     assert BlockReader.of(contract_of({"a": "string", "x": kind})) is None
 
 

@@ -10,7 +10,7 @@ SELECT min(topic) AS topic, min(topic_id) AS topic_id, min(cluster_id) AS cluste
 -- again.
 SELECT DISTINCT until_batch FROM tidegate.lost_history WHERE pipeline = %(pipeline)s ORDER BY until_batch;
 
--- judged_batches: the next batches that are older than the retention, each with what keeps it; NULL: nothing does. A
+-- old_batches: the next batches that are older than the retention, each with what keeps it; NULL: nothing does. A
 -- batch without ranges in the current log is from a log that is gone.
 WITH old AS (
   SELECT * FROM tidegate.batch

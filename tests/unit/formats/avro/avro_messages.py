@@ -25,7 +25,7 @@ from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.decoded import Decoded, Row
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.avro import AvroValidator
 from platform_defs.verification.formats.documents import NotTheType
 
 
@@ -270,7 +270,7 @@ class Readers:
         self.contract, self.writer = contract, writer(schema)
         self.plan = resolve(contract, self.writer)
         self.single_reader = MessageReader(self.plan)
-        self.judge = AvroJudge(contract, self.writer.document)
+        self.validator = AvroValidator(contract, self.writer.document)
 
     def single(self, messages: Sequence[bytes]) -> list[Outcome]:
         found = [self.single_reader.read(message) for message in messages]
@@ -285,11 +285,11 @@ class Readers:
         return [item.error_class if isinstance(item, Reason) else next(values) for item in found]
 
     def verification(self, messages: Sequence[bytes]) -> list[Outcome]:
-        return [self._judged(message) for message in messages]
+        return [self._validated(message) for message in messages]
 
-    def _judged(self, message: bytes) -> Outcome:
+    def _validated(self, message: bytes) -> Outcome:
         try:
-            return tuple(self.judge.values(message))
+            return tuple(self.validator.values(message))
         except NotTheType as wrong:
             return str(wrong)
 

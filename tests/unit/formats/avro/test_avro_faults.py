@@ -8,7 +8,7 @@ import pytest
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.walk import MAX_DEPTH
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
-from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.avro import AvroValidator
 from platform_defs.verification.formats.documents import NotTheType
 from tests.unit.formats.avro.avro_messages import (
     Readers,
@@ -250,7 +250,7 @@ def test_a_schema_whose_names_would_flood_a_table_is_refused(schema: Any) -> Non
     with pytest.raises(SchemaNotCompatible, match=r"a name in it has 1,00[12] characters, and the maximum is 1,000"):
         AvroReader(contract, writer(schema))
     with pytest.raises(NotTheType, match="SchemaNotCompatible"):
-        AvroJudge(contract, json.dumps(schema))
+        AvroValidator(contract, json.dumps(schema))
 
 
 def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:

@@ -51,7 +51,7 @@ def test_java_reads_what_we_read() -> None:
 
     collect()
     answers = java([(item.schema, item.messages) for item in asked])
-    compared = [judged(item, answer) for item, answer in zip(asked, answers, strict=True) if answer is not None]
+    compared = [validated(item, answer) for item, answer in zip(asked, answers, strict=True) if answer is not None]
     assert sum(good for good, _ in compared) > 500
     assert sum(others for _, others in compared) > 500
 
@@ -73,7 +73,7 @@ def column(of: Any) -> str:
     return PLAIN.get(str(of), "json")
 
 
-def judged(asked: Asked, answer: list[Any]) -> tuple[int, int]:
+def validated(asked: Asked, answer: list[Any]) -> tuple[int, int]:
     """Assert that Java agrees; return how many good and other messages were compared."""
     compared = [0, 0]
     for number, (ours, javas) in enumerate(zip(asked.outcomes, answer, strict=True)):
@@ -108,7 +108,7 @@ def java(asked: Sequence[tuple[Any, Sequence[bytes]]]) -> list[Any]:
         json.dumps({"schema": json.dumps(schema), "messages": [b64encode(message).decode() for message in messages]})
         for schema, messages in asked
     )
-    command = [find_java(), "-cp", str(JARS), str(Path(__file__).with_name("AvroJudge.java"))]
+    command = [find_java(), "-cp", str(JARS), str(Path(__file__).with_name("AvroInJava.java"))]
     done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False, timeout=200)
     if "jdk.compiler" in done.stderr:
         pytest.skip("this Java has no compiler: a JDK is needed")

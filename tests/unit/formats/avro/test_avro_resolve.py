@@ -12,7 +12,7 @@ from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
-from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.avro import AvroValidator
 from tests.unit.formats.avro.avro_messages import contract_of, decode, encode, fixed, logical, record, varint, writer
 
 TIMES = ["timestamp-millis", "timestamp-micros", "timestamp-nanos"]
@@ -243,4 +243,4 @@ def test_a_schema_that_avro_forbids_is_taken_where_it_changes_no_value(
     """docs/reference/avro.md lists these."""
     contract, schema = contract_of({"a": to}), record(a=of)
     assert decode(contract, schema, [message] * 100).rows.to_pylist() == [{"a": value}] * 100
-    assert AvroJudge(contract, json.dumps(schema)).values(message) == [value]
+    assert AvroValidator(contract, json.dumps(schema)).values(message) == [value]

@@ -23,7 +23,7 @@ from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.supported import decode
 from platform_defs.samples.samples import Samples
 from platform_defs.schema_conversion.json_schema import json_schema
-from platform_defs.verification.validation.validator import Judge, NoRow
+from platform_defs.verification.validation.validator import NoRow, Validator
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.formats.json.test_decode_agreement import assert_agreement
 from tests.unit.verification.test_verify_blocks import accepted
@@ -57,15 +57,15 @@ def test_all_readers_agree_about_every_number(found: list[tuple[Unit, str]]) -> 
     values = [f'{{"{unit}":{value}}}'.encode() for unit, value in found]
     assert_agreement(values, read)
     accepted(read, values)
-    decoded, judge = decode(read, pa.array(values, pa.binary())), Judge(read)
+    decoded, validator = decode(read, pa.array(values, pa.binary())), Validator(read)
     faults = {fault.index: fault.error_class for fault in decoded.faults}
     rows = dict(zip(decoded.indexes.to_pylist(), decoded.rows.to_pylist(), strict=True))
     for index, value in enumerate(values):
-        judged = judge.value(value)
-        if isinstance(judged, NoRow):
-            assert faults.get(index) == judged.reason, value
+        validated = validator.value(value)
+        if isinstance(validated, NoRow):
+            assert faults.get(index) == validated.reason, value
         else:
-            assert tuple(rows[index].values()) == judged, value
+            assert tuple(rows[index].values()) == validated, value
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -142,9 +142,9 @@ def test_another_unit_breaks_producers() -> None:
 @pytest.mark.parametrize("unit", UNITS)
 def test_samples_of_a_unit_are_good_and_bad_as_they_say(unit: Unit) -> None:
     here = load(Path("orders.odcs.yaml"), with_unit(unit))
-    samples, judge = Samples(here, 7), Judge(here)
+    samples, validator = Samples(here, 7), Validator(here)
     good = list(samples.good(50))
-    assert not [one for one in good if isinstance(judge.value(one.value), NoRow)]
+    assert not [one for one in good if isinstance(validator.value(one.value), NoRow)]
     assert {type(json.loads(one.value or b"")["ordered_at"]) for one in good} <= {int, type(None)}
     assert {"OutOfRange", "TooManyDecimals"} & set(samples.reasons)
 

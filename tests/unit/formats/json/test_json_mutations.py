@@ -17,7 +17,7 @@ from platform_defs.contract.model.message_path import parse_path
 from platform_defs.formats.blocks.arrow import integers
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
-from platform_defs.verification.validation.framed import FramedJudge
+from platform_defs.verification.validation.framed import FramedValidator
 from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.validation.validator import NoRow
 from tests.support.mutations import MESSAGES
@@ -84,11 +84,11 @@ def good(rng: random.Random) -> bytes:
     return b"\0" + int(rng.choice(KNOWN)).to_bytes(4) + json.dumps(kept, ensure_ascii=rng.random() < 0.5).encode()
 
 
-def _judge() -> FramedJudge:
+def _validator() -> FramedValidator:
     known = KnownSchemas()
     for key in KNOWN:
         known.add(0, 0, 10, NamedSchema(key, "json", "{}", (), encrypted=False))
-    return FramedJudge(CONTRACT, known)
+    return FramedValidator(CONTRACT, known)
 
 
 class Readers:
@@ -96,7 +96,10 @@ class Readers:
 
     def __init__(self) -> None:
         schemas = {key: WriterSchema(key, "json", "{}") for key in KNOWN}
-        self.reader, self.judge = FramedReader(CONTRACT, lambda keys: {key: schemas.get(key) for key in keys}), _judge()
+        self.reader, self.validator = (
+            FramedReader(CONTRACT, lambda keys: {key: schemas.get(key) for key in keys}),
+            _validator(),
+        )
 
     def engine(self, messages: list[bytes]) -> list[object]:
         """Return the row of each message, or the class of its fault."""
@@ -107,8 +110,8 @@ class Readers:
         return [found[index] for index in range(len(messages))]
 
     def verify(self, messages: list[bytes]) -> list[object]:
-        judged = [self.judge.at(0, 5, message, None) for message in messages]
-        return [one.reason if isinstance(one, NoRow) else one for one in judged]
+        validated = [self.validator.at(0, 5, message, None) for message in messages]
+        return [one.reason if isinstance(one, NoRow) else one for one in validated]
 
 
 def mutations(number: int, seed: int) -> None:

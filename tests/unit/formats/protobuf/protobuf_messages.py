@@ -18,7 +18,7 @@ from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.verification.formats.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf import ProtobufValidator
 
 PROTO3 = """
 syntax = "proto3";
@@ -356,5 +356,5 @@ def damaged(random: Random, payload: bytes) -> bytes:
     return bytes(found)
 
 
-def judge(text: str, contract: Contract, *, framed: bool = False) -> ProtobufJudge:
-    return ProtobufJudge(contract, text, framed=framed)
+def validator(text: str, contract: Contract, *, framed: bool = False) -> ProtobufValidator:
+    return ProtobufValidator(contract, text, framed=framed)

@@ -21,7 +21,7 @@ from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, TreeReader
 from platform_defs.verification.compare.validated import row_table
 from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf import ProtobufValidator
 from tests.support.mutations import MESSAGES
 from tests.unit.formats.protobuf.protobuf_messages import (
     COLUMNS2,
@@ -47,11 +47,11 @@ class Readers:
     def __init__(self, text: str, contract: Contract, make: Callable[[random.Random], Any]) -> None:
         self.make, self.contract = make, contract
         self.block = ProtobufReader(contract, schema(text))
-        self.judge = ProtobufJudge(contract, text)
+        self.validator = ProtobufValidator(contract, text)
 
-    def judged(self, payload: bytes) -> list[Any] | str:
+    def validated(self, payload: bytes) -> list[Any] | str:
         try:
-            return self.judge.values(payload)
+            return self.validator.values(payload)
         except NotTheType as why:
             return str(why)
 
@@ -72,11 +72,11 @@ class Readers:
                     alone.message,
                     alone.field,
                 )
-                assert self.judged(payload) == alone.error_class, payload.hex()
+                assert self.validated(payload) == alone.error_class, payload.hex()
             else:
                 row = list(rows.pop(index))
                 assert row == alone.values, payload.hex()
-                assert row == self.judged(payload), payload.hex()
+                assert row == self.validated(payload), payload.hex()
                 unknown += alone.unknown
         assert not rows
         assert not faults
@@ -187,8 +187,8 @@ def test_a_decimal_with_more_zeros_than_arrow_takes_off_is_a_row_to_verify_as_we
     message.sums.add(value=message.exact.value, scale=37)
     payload = message.SerializeToString()
     read = decoded(ProtobufReader(contract, schema(PROTO3)), [payload]).rows
-    judged = row_table(contract.arrow_schema, [tuple(ProtobufJudge(contract, PROTO3).values(payload))])
-    assert judged.to_pylist() == read.to_pylist() == [{"exact": Decimal(-(10**13)), "sums": [Decimal(-(10**13))]}]
+    validated = row_table(contract.arrow_schema, [tuple(ProtobufValidator(contract, PROTO3).values(payload))])
+    assert validated.to_pylist() == read.to_pylist() == [{"exact": Decimal(-(10**13)), "sums": [Decimal(-(10**13))]}]
 
 
 def test_what_upb_takes_is_taken_and_holds_the_same() -> None:

@@ -14,11 +14,11 @@ from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf import ProtobufValidator
 from tests.unit.formats.protobuf.protobuf_messages import COLUMNS3, PROTO3, contract_of, decoded, new, schema
 
 CONTRACT = contract_of(COLUMNS3)
-READER, JUDGE = ProtobufReader(CONTRACT, schema(PROTO3)), ProtobufJudge(CONTRACT, PROTO3)
+READER, VALIDATOR = ProtobufReader(CONTRACT, schema(PROTO3)), ProtobufValidator(CONTRACT, PROTO3)
 GOOD = new(PROTO3, "Transfer", text="good", number=7).SerializeToString()
 
 
@@ -130,7 +130,7 @@ def test_a_bad_message_is_a_dead_letter_and_leaves_its_neighbours_alone(
     assert found.rows.column("text").unique().to_pylist() == ["good"]
     assert found.rows.column("number").unique().to_pylist() == [7]
     with pytest.raises(NotTheType, match=rf"^{error_class}$"):
-        JUDGE.values(payload)
+        VALIDATOR.values(payload)
 
 
 NOT_BAD = [
@@ -163,7 +163,7 @@ def test_what_only_looks_wrong_is_a_row(payload: bytes, columns: dict[str, Any])
     assert not found.faults
     row = found.rows.slice(70).to_pylist()[0]
     assert {name: row[name] for name in columns} == columns
-    assert list(row.values()) == JUDGE.values(payload)
+    assert list(row.values()) == VALIDATOR.values(payload)
 
 
 def test_fields_that_the_contract_does_not_know_are_counted_by_message() -> None:
@@ -176,10 +176,10 @@ def test_fields_that_the_contract_does_not_know_are_counted_by_message() -> None
 
 def framed(contract: Contract, payloads: Sequence[bytes]) -> tuple[Sequence[int | None], list[Fault]]:
     found = decoded(ProtobufReader(contract, schema(PROTO3), framed=True), payloads)
-    judge = ProtobufJudge(contract, PROTO3, framed=True)
+    validator = ProtobufValidator(contract, PROTO3, framed=True)
     for fault in found.faults:
         with pytest.raises(NotTheType, match=rf"^{fault.error_class}$"):
-            judge.values(payloads[fault.index])
+            validator.values(payloads[fault.index])
     return found.indexes.to_pylist(), found.faults
 
 
@@ -229,7 +229,7 @@ def test_a_schema_comes_as_text_or_as_a_descriptor() -> None:
             writer = schema(document, ("lib/place.proto", reference))
             found = decoded(ProtobufReader(contract, writer), [b"\x0a\x06\x0a\x04Wien"])
             assert found.rows.to_pylist() == [{"place_city": "Wien"}]
-            assert ProtobufJudge(contract, document, writer.references).values(b"\x0a\x06\x0a\x04Wien") == ["Wien"]
+            assert ProtobufValidator(contract, document, writer.references).values(b"\x0a\x06\x0a\x04Wien") == ["Wien"]
 
 
 def _base64(file: Any) -> str:
@@ -278,14 +278,14 @@ def test_a_schema_that_is_none_is_refused_with_the_compilers_reason(
         ProtobufReader(contract, schema(text, *references))
     assert part in str(refused.value)
     with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
-        ProtobufJudge(contract, text, references)
+        ProtobufValidator(contract, text, references)
     assert capfd.readouterr() == ("", "")
 
 
 def test_what_the_compiler_only_warns_of_is_no_fault() -> None:
     text = MESSAGE.replace("message", 'import "google/type/date.proto"; message')  # an import that is not used
     assert decoded(ProtobufReader(contract_of({"number": "integer"}), schema(text)), [b"\x08\x01"]).rows.num_rows == 1
-    assert ProtobufJudge(contract_of({"number": "integer"}), text).values(b"\x08\x01") == [1]
+    assert ProtobufValidator(contract_of({"number": "integer"}), text).values(b"\x08\x01") == [1]
 
 
 def test_a_compiler_that_cannot_run_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def test_a_compiler_that_cannot_run_is_no_fault_of_the_schema(monkeypatch: pytes
     with pytest.raises(Retryable, match=r"did not run \(status 1\)"):
         ProtobufReader(contract, schema(text))
     with pytest.raises(Retryable, match="ended with status 1"):
-        ProtobufJudge(contract, text)
+        ProtobufValidator(contract, text)
     monkeypatch.undo()
     assert decoded(ProtobufReader(contract, schema(text)), [b"\x08\x01"]).rows.to_pylist() == [{"number": 1}]
 
@@ -319,7 +319,7 @@ def test_names_that_are_longer_than_their_numbers_do_not_make_a_message_a_flood(
     assert "a json column stores at most 33,554,432" in found.faults[0].message
     short = _long(1, b"\0" * 40_000)
     with pytest.raises(NotTheType, match=r"^TooLarge$"):
-        ProtobufJudge(contract_of({"e": "json"}), text).values(short)
+        ProtobufValidator(contract_of({"e": "json"}), text).values(short)
     assert (
         decoded(ProtobufReader(contract_of({"e": "json"}), schema(text)), [short]).faults[0].error_class == "TooLarge"
     )
@@ -338,4 +338,4 @@ def test_a_schema_whose_names_would_flood_a_table_is_refused(text: str) -> None:
     with pytest.raises(SchemaNotCompatible, match="a name in it has 1,001 characters, and the maximum is 1,000"):
         ProtobufReader(contract, schema(document))
     with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
-        ProtobufJudge(contract, document)
+        ProtobufValidator(contract, document)

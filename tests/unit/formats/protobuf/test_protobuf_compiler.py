@@ -14,7 +14,7 @@ from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, Writ
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.proto import compiler
 from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf import ProtobufValidator
 from platform_defs.verification.formats.protobuf_schema import message_types
 from tests.unit.formats.protobuf.protobuf_messages import contract_of
 
@@ -40,7 +40,7 @@ def test_a_schema_that_needs_too_much_is_not_compatible(
         file_of(WriterSchema(limit, "protobuf", LARGE))
     message_types.cache_clear()
     with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
-        ProtobufJudge(contract_of({"number": "integer"}), LARGE)
+        ProtobufValidator(contract_of({"number": "integer"}), LARGE)
 
 
 def written(message: str, *imports: str, package: str = "", levels: int = 0) -> str:
@@ -73,7 +73,7 @@ def test_a_schema_that_the_compiler_refuses_without_naming_its_file_is_not_compa
         file_of(WriterSchema("1", "protobuf", document, tuple(references.items())))
     assert str(refused.value).startswith(f"the schema does not compile: {message}")
     with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
-        ProtobufJudge(contract_of({"number": "integer"}), document, tuple(references.items()))
+        ProtobufValidator(contract_of({"number": "integer"}), document, tuple(references.items()))
 
 
 def by_the_engine(document: str) -> None:
@@ -81,7 +81,7 @@ def by_the_engine(document: str) -> None:
 
 
 def by_verify(document: str) -> None:
-    ProtobufJudge(contract_of({"number": "integer"}), document)
+    ProtobufValidator(contract_of({"number": "integer"}), document)
 
 
 def test_a_disk_that_is_full_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_a_disk_that_is_full_is_no_fault_of_the_schema(monkeypatch: pytest.Monke
     [
         (by_the_engine, "src/schema.proto", 'syntax = "proto3"; message Lost { }', ELSEWHERE),
         (by_the_engine, "given", written("Lost"), "given: No such file"),
-        (by_verify, "texts/judged.proto", 'syntax = "proto3"; message NotThere { }', ELSEWHERE),
+        (by_verify, "texts/validated.proto", 'syntax = "proto3"; message NotThere { }', ELSEWHERE),
         (by_verify, "descriptors", written("NotThere"), "descriptors: No such file"),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_compiler_that_python_cannot_load_is_no_fault_of_the_schema(
     with pytest.raises(Retryable, match=r"(?s)did not run \(status 1\): .*No module named"):
         file_of(WriterSchema("not loaded", "protobuf", text))
     with pytest.raises(Retryable, match="ended with status 1"):
-        ProtobufJudge(contract_of({"number": "integer"}), text)
+        ProtobufValidator(contract_of({"number": "integer"}), text)
 
 
 def test_memory_that_runs_out_before_the_compiler_runs_is_no_fault_of_the_schema(
@@ -151,7 +151,7 @@ def test_memory_that_runs_out_before_the_compiler_runs_is_no_fault_of_the_schema
     with pytest.raises(Retryable, match=r"(?s)did not run \(status 1\): .*MemoryError"):
         file_of(WriterSchema("no memory", "protobuf", text))
     with pytest.raises(Retryable, match="ended with status 1"):
-        ProtobufJudge(contract_of({"number": "integer"}), text)
+        ProtobufValidator(contract_of({"number": "integer"}), text)
 
 
 def test_the_compiler_is_told_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_compiler_is_told_none_of_our_secrets(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(Retryable):
         file_of(WriterSchema("told", "protobuf", text))
     with pytest.raises(Retryable):
-        ProtobufJudge(contract_of({"number": "integer"}), text)
+        ProtobufValidator(contract_of({"number": "integer"}), text)
     given = (tmp_path / "given").read_text()
     assert given.count("\nPATH=") == 2
     assert "hush" not in given

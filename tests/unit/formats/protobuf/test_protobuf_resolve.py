@@ -10,7 +10,7 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf import ProtobufValidator
 from tests.unit.formats.protobuf.protobuf_messages import contract_of, decoded, field, new, schema
 
 TEMPLATE = """
@@ -48,9 +48,9 @@ def refusal(contract: Contract, text: str) -> str:
         ProtobufReader(contract, schema(text))
     except SchemaNotCompatible as refused:
         with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
-            ProtobufJudge(contract, text)
+            ProtobufValidator(contract, text)
         return str(refused)
-    ProtobufJudge(contract, text)
+    ProtobufValidator(contract, text)
     return ""
 
 
@@ -124,7 +124,7 @@ def test_a_reference_cannot_replace_what_comes_with_the_compiler() -> None:
 def read(contract: Contract, text: str, payload: bytes) -> list[Any]:
     """Return the row of one message. Both readers must agree."""
     row = list(decoded(ProtobufReader(contract, schema(text)), [payload] * 100).rows.to_pylist()[99].values())
-    assert row == ProtobufJudge(contract, text).values(payload)
+    assert row == ProtobufValidator(contract, text).values(payload)
     return row
 
 

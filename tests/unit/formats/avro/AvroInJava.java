@@ -14,7 +14,7 @@ import org.apache.avro.io.*;
  * with the fields of each message as JSON, or null for a message that it refuses; or
  * null for a schema that it refuses.
  */
-public class AvroJudge {
+public class AvroInJava {
   static final ObjectMapper JSON = new ObjectMapper();
 
   public static void main(String[] arguments) throws IOException {
