@@ -32,9 +32,9 @@ from platform_defs.orchestration.dagster_runs.keys import (
 from platform_defs.orchestration.dagster_runs.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
 from platform_defs.orchestration.reporting.halts import halt_metadata
 from platform_defs.orchestration.scheduler.continuous import Continuous, RunBudget, SchedulerInputs
-from platform_defs.orchestration.scheduler.memory import sensor_memory
 from platform_defs.orchestration.scheduler.rounds import MAX_CONCURRENT_TURNS, in_rounds
 from platform_defs.orchestration.scheduler.run_end import EverythingThere, OtherRuns, WhatIsDue
+from platform_defs.orchestration.scheduler.sensor_memory import sensor_memory
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.scheduler.turns import Turns
 from resources.dagster.run_memory import resident_bytes
