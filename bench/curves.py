@@ -123,9 +123,9 @@ class Carrying:
         """Return the seconds of carrying it; `plans` gets those of each plan."""
         contract = self._contract(self._topic(point), way, point.batch)
         carried = 0
-        with open_run(Pipeline(contract), self.endpoints, self._session) as outside:
+        with open_run(Pipeline(contract), self.endpoints, self._session) as context:
             started = last = time.perf_counter()
-            for batch in drain(Pipeline(contract), outside, Budget(batches=point.batches)):
+            for batch in drain(Pipeline(contract), context, Budget(batches=point.batches)):
                 carried += batch.messages
                 now = time.perf_counter()
                 if plans is not None and not batch.followed:

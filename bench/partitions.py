@@ -127,28 +127,28 @@ def staged(endpoints: Endpoints, partitions: int) -> Laps:
     """Measure staged batches of so many partitions."""
     contract, made, laps = _contract("staged"), Made(partitions), Laps()
     with open_run(Pipeline(contract), endpoints, _never) as held:
-        outside = replace(held, broker=made, source=made)
-        laps.take(FIRST, lambda: plan_batch(contract, outside))  # with an empty topic
+        context = replace(held, broker=made, source=made)
+        laps.take(FIRST, lambda: plan_batch(contract, context))  # with an empty topic
         for end in range(1, ROUNDS + 1):
             made.end = end
-            positions = outside.ledger.positions()
+            positions = context.ledger.positions()
             laps.take(PURE, lambda: decide(contract, positions, None, made.describe(contract.topic)))  # noqa: B023
-            _batch(contract, outside, laps)
+            _batch(contract, context, laps)
     return laps
 
 
-def _batch(contract: Contract, outside: RunContext, laps: Laps) -> None:
-    pending: PendingBatch = laps.take(PLAN, lambda: plan_batch(contract, outside))
-    area = outside.ledger.open_staging(pending)
-    work = TaskWork(contract, pending.ranges, outside.source, area)
+def _batch(contract: Contract, context: RunContext, laps: Laps) -> None:
+    pending: PendingBatch = laps.take(PLAN, lambda: plan_batch(contract, context))
+    area = context.ledger.open_staging(pending)
+    work = TaskWork(contract, pending.ranges, context.source, area)
     numbers = pa.record_batch([pa.array(range(len(pending.ranges)), pa.int64())], names=["id"])
     found = laps.take(TASK, lambda: list(read_and_stage(work, iter([numbers]))), len(pending.ranges))
     winners = {UUID(row["attempt"]): row["rows"] for part in found for row in part.to_pylist()}
-    stored = laps.take(PROOF, lambda: one_attempt_each(pending.ranges, outside.ledger.coverage(area.staging_id)))
+    stored = laps.take(PROOF, lambda: one_attempt_each(pending.ranges, context.ledger.coverage(area.staging_id)))
     done = Staged(pending, area.staging_id, winners, stored)
-    record = BatchRecord((), {}, outside.lineage.of_batch(contract, done, ()))
-    laps.take(PUBLISH, lambda: publish(outside.ledger, outside.broker, contract, done, record))
-    laps.take(SWEEP, outside.ledger.sweep)
+    record = BatchRecord((), {}, context.lineage.of_batch(contract, done, ()))
+    laps.take(PUBLISH, lambda: publish(context.ledger, context.broker, contract, done, record))
+    laps.take(SWEEP, context.ledger.sweep)
 
 
 def direct(endpoints: Endpoints, partitions: int) -> tuple[Laps, int]:
@@ -156,10 +156,10 @@ def direct(endpoints: Endpoints, partitions: int) -> tuple[Laps, int]:
     contract, made, laps = replace(_contract("direct"), publication="direct"), Made(partitions, 1), Laps()
     pipeline = Pipeline(contract)
     with open_run(pipeline, endpoints, _never) as held:
-        outside = replace(held, broker=made, source=made)
-        pending = plan_batch(contract, outside)
+        context = replace(held, broker=made, source=made)
+        pending = plan_batch(contract, context)
         assert pending is not None  # there is a message in each partition
-        given, work = laps.take(IDS, lambda: prepare(pipeline, outside, pending))
+        given, work = laps.take(IDS, lambda: prepare(pipeline, context, pending))
         some = pa.record_batch([pa.array(range(DIRECT), pa.int64())], names=["id"])
         laps.take(RANGE, lambda: list(publish_ranges(given, work, iter([some]))), DIRECT)
     return laps, len(json.dumps(pending.to_json()))

@@ -132,10 +132,10 @@ class Bench:
         return [(partition, held.low, held.end) for partition, held in sorted(view.partitions.items())]
 
     def _drain(self, pipeline: Pipeline) -> int:
-        with open_run(pipeline, self.endpoints, lambda: self.spark) as outside:
+        with open_run(pipeline, self.endpoints, lambda: self.spark) as context:
             if pipeline.transform is not None:  # as with every batch but the first
-                outside.ledger.note_row_local(comparison_key(pipeline))
-            return sum(batch.messages for batch in drain(pipeline, outside, self.budget))
+                context.ledger.note_row_local(comparison_key(pipeline))
+            return sum(batch.messages for batch in drain(pipeline, context, self.budget))
 
     def _contract(self, name: str, *, transformed: bool) -> Contract:
         """Return bank.transfers on the bench's topic; untransformed, its row table has the message's own fields."""

@@ -111,8 +111,8 @@ def carry(made: Verified, endpoints: Endpoints, spark: SparkSession, messages: i
     """Let the engine fill the tables."""
     for name, pipeline in made.all.items():
         say(f"filling tables: {name} ...")
-        with open_run(pipeline, endpoints, lambda: spark) as outside:
-            done = sum(batch.messages for batch in drain(pipeline, outside))
+        with open_run(pipeline, endpoints, lambda: spark) as context:
+            done = sum(batch.messages for batch in drain(pipeline, context))
         assert done == messages, done
 
 

@@ -86,7 +86,7 @@ class Clock:
         self.last = now
 
 
-def drain(pipeline: Pipeline, outside: RunContext, budget: Budget | None = None) -> Generator[Published]:
+def drain(pipeline: Pipeline, context: RunContext, budget: Budget | None = None) -> Generator[Published]:
     """Run batch after batch, and yield each once it has committed, until everything is read or `budget` is spent.
 
     What stops it is recorded in the ledger, then raised: a Halt halts the pipeline, any other error backs it off. A
@@ -97,61 +97,61 @@ def drain(pipeline: Pipeline, outside: RunContext, budget: Budget | None = None)
     """
     hides = classified(pipeline.contract).any
     try:
-        yield from _drain(pipeline, outside, budget or Budget(), hides=hides)
+        yield from _drain(pipeline, context, budget or Budget(), hides=hides)
     except TidegateError as error:
         if hides:
             without_causes(error)
         raise
 
 
-def _drain(pipeline: Pipeline, outside: RunContext, budget: Budget, *, hides: bool) -> Iterator[Published]:
+def _drain(pipeline: Pipeline, context: RunContext, budget: Budget, *, hides: bool) -> Iterator[Published]:
     spent = Spent(budget)
     try:
-        with Prefetch(pipeline, outside, spent.may_go_ahead) as ahead:
-            outside.ledger.sweep()
+        with Prefetch(pipeline, context, spent.may_go_ahead) as ahead:
+            context.ledger.sweep()
             refuse_schema_file(pipeline.contract)
-            refuse_switched(pipeline.contract, outside.schemas)
+            refuse_switched(pipeline.contract, context.schemas)
             while ahead.guess or spent.may_begin():
                 spent.begun += 1
                 published: Published | None = None
-                for published in _next_batches(pipeline, outside, ahead):
+                for published in _next_batches(pipeline, context, ahead):
                     yield published
                 if published is None:
                     return
     except (Fenced, RunStopped):  # nothing has failed
         raise
     except TidegateError as error:
-        record_failure(pipeline.name, outside.ledger, error)
+        record_failure(pipeline.name, context.ledger, error)
         raise
     except Exception as error:
         ours = unexpected(f"a batch of {pipeline.name}", error, hides=hides)
-        record_failure(pipeline.name, outside.ledger, ours)
+        record_failure(pipeline.name, context.ledger, ours)
         raise ours from error
 
 
-def _next_batches(pipeline: Pipeline, outside: RunContext, ahead: Prefetch) -> Iterator[Published]:
+def _next_batches(pipeline: Pipeline, context: RunContext, ahead: Prefetch) -> Iterator[Published]:
     """Yield the next batch. For a pipeline that publishes directly: a batch for each range that its task could publish,
     then one for the ranges that are left.
     """
     if pipeline.contract.publication == "direct":
-        pending = plan_batch(pipeline.contract, outside)
+        pending = plan_batch(pipeline.contract, context)
         if pending is None:
             return
         crash_points.reach("after_plan")
         if goes_direct(pipeline, pending):
-            yield from publish_directly(pipeline, outside, pending)
-            outside.ledger.sweep()
-            if outside.ledger.pending() is None:
+            yield from publish_directly(pipeline, context, pending)
+            context.ledger.sweep()
+            if context.ledger.pending() is None:
                 return
-    published = run_batch(pipeline, outside, ahead)
+    published = run_batch(pipeline, context, ahead)
     if published is not None:
         yield published
 
 
-def run_batch(pipeline: Pipeline, outside: RunContext, ahead: Prefetch | None = None) -> Published | None:
+def run_batch(pipeline: Pipeline, context: RunContext, ahead: Prefetch | None = None) -> Published | None:
     """Run the next batch of `pipeline`, whole, in the eight steps. Return None if there is nothing to read."""
-    clock, ahead = Clock(), ahead or Prefetch(pipeline, outside)
-    pending = plan_batch(pipeline.contract, outside, guess=ahead.guess)
+    clock, ahead = Clock(), ahead or Prefetch(pipeline, context)
+    pending = plan_batch(pipeline.contract, context, guess=ahead.guess)
     if pending is None:
         return None
     clock.lap("plan")
@@ -160,7 +160,7 @@ def run_batch(pipeline: Pipeline, outside: RunContext, ahead: Prefetch | None = 
     last = ""
     for _ in range(MAX_ATTEMPTS):  # once, and once more for each search that finds messages to exclude
         try:
-            return _attempt(pipeline, outside, pending, excluded, clock, ahead)
+            return _attempt(pipeline, context, pending, excluded, clock, ahead)
         except Excluded as found:
             ahead.drop()  # the next job would wait for its
             if again := found.refusals.keys() & excluded.keys():
@@ -179,16 +179,16 @@ def run_batch(pipeline: Pipeline, outside: RunContext, ahead: Prefetch | None = 
 
 
 def plan_batch(
-    contract: Contract, outside: RunContext, tasks: int = TASKS, guess: SpeculativeBatch | None = None
+    contract: Contract, context: RunContext, tasks: int = TASKS, guess: SpeculativeBatch | None = None
 ) -> PendingBatch | None:
     """Step 1: return the pending batch if there is one, or else fix a new one in the ledger: the `guess`, if that is
     the next one. Raises Halt.
     """
-    ledger = outside.ledger
+    ledger = context.ledger
     positions = ledger.positions()
     pending = ledger.pending()
     read = [*positions, *map(pending.position, pending.ranges)] if pending else positions
-    view = describe(outside.broker, contract.topic, read)
+    view = describe(context.broker, contract.topic, read)
     decided = decide(contract, positions, pending, view, tasks)
     if decided.added:
         ledger.add_positions(decided.added, decided.positions)
@@ -203,31 +203,31 @@ def plan_batch(
 
 def _attempt(
     pipeline: Pipeline,
-    outside: RunContext,
+    context: RunContext,
     pending: PendingBatch,
     excluded: Mapping[MessagePlace, Refusal],
     clock: Clock,
     ahead: Prefetch,
 ) -> Published:
     """Steps 2 to 7 for a planned batch; from 6 on, steps 2 to 5 for the next one at the same time."""
-    contract, ledger = pipeline.contract, outside.ledger
-    schemas = as_decided(outside.schemas, pending)
-    work, results = ahead.take(pending) or (_work(contract, outside, pending, excluded, schemas), None)
-    staged = _stage(pipeline, outside, pending, work, results)
+    contract, ledger = pipeline.contract, context.ledger
+    schemas = as_decided(context.schemas, pending)
+    work, results = ahead.take(pending) or (_work(contract, context, pending, excluded, schemas), None)
+    staged = _stage(pipeline, context, pending, work, results)
     refuse_unknown(contract, schemas, ledger, staged)
     wait_for_suspects(contract, ledger, pending, excluded)
     if pipeline.transform is not None:
-        refuse_unproven(outside.spark, ledger, outside.limit, pipeline, pending, work)
+        refuse_unproven(context.spark, ledger, context.limit, pipeline, pending, work)
     clock.lap("stage")
     crash_points.reach("after_stage")
     ahead.begin(pending)
-    checks = _audit(contract, outside, staged)
+    checks = _audit(contract, context, staged)
     clock.lap("audit")
     crash_points.reach("after_audit")
-    record = BatchRecord(checks, clock.steps, outside.lineage.of_batch(contract, staged, checks))
+    record = BatchRecord(checks, clock.steps, context.lineage.of_batch(contract, staged, checks))
     refuse_switched_since(contract, schemas, staged)
     try:
-        view, changes = publish(ledger, outside.broker, contract, staged, record)
+        view, changes = publish(ledger, context.broker, contract, staged, record)
     except RowRefused as refusal:
         raise refused_by_table(contract, ledger, staged, refusal) from refusal
     crash_points.reach("after_commit")
@@ -238,17 +238,17 @@ def _attempt(
 
 def _work(
     contract: Contract,
-    outside: RunContext,
+    context: RunContext,
     pending: PendingBatch,
     excluded: Mapping[MessagePlace, Refusal],
     schemas: Schemas | None,
 ) -> TaskWork:
     """Return the work of the tasks of one try, with a staging area of its own."""
-    area, aside = outside.ledger.open_staging(pending), _set_aside(pending)
+    area, aside = context.ledger.open_staging(pending), _set_aside(pending)
     return TaskWork(
         contract=contract,
         ranges=pending.ranges,
-        source=outside.source,
+        source=context.source,
         area=area,
         excluded=dict(excluded),
         cluster_id=pending.cluster_id,
@@ -263,13 +263,13 @@ def _set_aside(pending: PendingBatch) -> Refusal | None:
 
 
 def _stage(
-    pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork, results: Results | None
+    pipeline: Pipeline, context: RunContext, pending: PendingBatch, work: TaskWork, results: Results | None
 ) -> Staged:
     """Steps 2 to 5; `results` are from a prefetched job. If a transform or COPY fails, find the message at fault."""
-    spark = outside.spark()  # its start is not the batch's time
+    spark = context.spark()  # its start is not the batch's time
     try:
-        with outside.limit.within(spark, pipeline, pending):
-            return stage(spark, outside.ledger, pipeline, pending, work, results)
+        with context.limit.within(spark, pipeline, pending):
+            return stage(spark, context.ledger, pipeline, pending, work, results)
     except LogTruncated as cut:
         asked = sorted({item.partition for item in pending.ranges if item.new_leader})
         if not asked:  # no range has a new leader, so the broker did not report this
@@ -280,19 +280,19 @@ def _stage(
             read = ", ".join(map(str, pending.ranges))
             # there is no transform to fail on a message
             raise SparkAway.in_job(f"{failure}, while reading {read}") from failure
-        raise _poison(pipeline, outside, pending, work, failure) from failure
+        raise _poison(pipeline, context, pending, work, failure) from failure
 
 
 def _poison(
-    pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork, failure: Failure
+    pipeline: Pipeline, context: RunContext, pending: PendingBatch, work: TaskWork, failure: Failure
 ) -> Excluded:
     """Return the message that makes the batch fail in the transform or in COPY, to be excluded."""
-    area = outside.ledger.open_staging(pending)
-    within = partial(outside.limit.within, outside.spark(), pipeline, pending)
+    area = context.ledger.open_staging(pending)
+    within = partial(context.limit.within, context.spark(), pipeline, pending)
     trials = Bisection(
-        spark=outside.spark(),
-        ledger=outside.ledger,
-        broker=outside.broker,
+        spark=context.spark(),
+        ledger=context.ledger,
+        broker=context.broker,
         pipeline=pipeline,
         work=work,
         area=area,
@@ -309,30 +309,30 @@ def _poison(
     return Excluded({(poison.partition, poison.from_offset): refusal})
 
 
-def _audit(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
+def _audit(contract: Contract, context: RunContext, staged: Staged) -> list[CheckResult]:
     """Step 6: return the result of every check. Raises GateFailed; raises Halt above the contract's limit of dead
     letters, and if a blocking check fails on every try.
     """
-    faults = outside.ledger.faults(staged) if staged.dead_letters else []
+    faults = context.ledger.faults(staged) if staged.dead_letters else []
     break_circuit(contract, staged, faults)
-    checks = [*audit.row_checks(contract, faults, staged.messages), *_evaluate_rules(contract, outside, staged)]
+    checks = [*audit.row_checks(contract, faults, staged.messages), *_evaluate_rules(contract, context, staged)]
     if (failed := audit.failed_checks(staged, checks)) is not None:
-        failed = replace(failed, tries=outside.ledger.note_failed_checks(failed))
+        failed = replace(failed, tries=context.ledger.note_failed_checks(failed))
         raise audit.rejection(contract.pipeline, failed, checks)
     return checks
 
 
-def _evaluate_rules(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
+def _evaluate_rules(contract: Contract, context: RunContext, staged: Staged) -> list[CheckResult]:
     """Evaluate the contract's batch rules on what publish would write. No rows, no rules: some fail without rows."""
-    view = outside.ledger.audit_view(staged) if contract.batch_rules else None
+    view = context.ledger.audit_view(staged) if contract.batch_rules else None
     if view is None:
         return []
     try:
-        found = outside.auditor.evaluate(contract.batch_rules, view)
+        found = context.auditor.evaluate(contract.batch_rules, view)
     except BadInput:
-        outside.ledger.ping()  # raises if Postgres went away meanwhile: then no rule is to blame
+        context.ledger.ping()  # raises if Postgres went away meanwhile: then no rule is to blame
         with audit.unquoted(contract):
-            found = outside.auditor.evaluate(contract.batch_rules, view)  # nor if only the auditor's connection did
+            found = context.auditor.evaluate(contract.batch_rules, view)  # nor if only the auditor's connection did
     return audit.without_values(contract, found)
 
 

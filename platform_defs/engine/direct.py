@@ -41,22 +41,22 @@ def goes_direct(pipeline: Pipeline, pending: PendingBatch) -> bool:
     )
 
 
-def publish_directly(pipeline: Pipeline, outside: RunContext, pending: PendingBatch) -> Iterator[Published]:
+def publish_directly(pipeline: Pipeline, context: RunContext, pending: PendingBatch) -> Iterator[Published]:
     """Yield a batch for each range of `pending` that was published; the others stay pending.
 
     Raises the job's failure after these.
     """
-    spark = outside.spark()
-    direct, work = prepare(pipeline, outside, pending)
+    spark = context.spark()
+    direct, work = prepare(pipeline, context, pending)
     failure: TidegateError | None = None
     try:
-        with outside.limit.within(spark, pipeline, pending):
+        with context.limit.within(spark, pipeline, pending):
             left = run(_job(spark, direct, work), work)
         for number, why in ((int(row["number"]), str(row["why"])) for row in left):
             _log.warning("%s: %s is staged: %s", pipeline.name, pending.ranges[number], why)
     except TidegateError as error:
         failure = error
-    yield from _seen(outside, pending, _published(outside, direct, failure))
+    yield from _seen(context, pending, _published(context, direct, failure))
     if failure is not None:
         raise failure
 
@@ -69,32 +69,32 @@ def _job(spark: SparkSession, direct: Direct, work: TaskWork) -> DataFrame:
         raise as_ours(error, work.nonce, hides=work.hides) from error
 
 
-def _published(outside: RunContext, direct: Direct, failure: TidegateError | None) -> Sequence[Published]:
+def _published(context: RunContext, direct: Direct, failure: TidegateError | None) -> Sequence[Published]:
     """Return the published batches of the try; none if the ledger is away after a `failure`: reported later."""
     try:
-        return outside.ledger.published_directly(direct.area)
+        return context.ledger.published_directly(direct.area)
     except TidegateError:
         if failure is None:
             raise
         return ()
 
 
-def prepare(pipeline: Pipeline, outside: RunContext, pending: PendingBatch) -> tuple[Direct, TaskWork]:
+def prepare(pipeline: Pipeline, context: RunContext, pending: PendingBatch) -> tuple[Direct, TaskWork]:
     """Return the inputs of a try's tasks: a staging area for their proofs, and batch ids for the ranges."""
-    contract, ledger = pipeline.contract, outside.ledger
+    contract, ledger = pipeline.contract, context.ledger
     staging = ledger.open_staging(pending)
-    direct = Direct(ledger.open_direct(pending, staging.staging_id), outside.broker, outside.lineage)
-    cluster, schemas = pending.cluster_id, outside.schemas
-    return direct, TaskWork(contract, pending.ranges, outside.source, staging, cluster_id=cluster, schemas=schemas)
+    direct = Direct(ledger.open_direct(pending, staging.staging_id), context.broker, context.lineage)
+    cluster, schemas = pending.cluster_id, context.schemas
+    return direct, TaskWork(contract, pending.ranges, context.source, staging, cluster_id=cluster, schemas=schemas)
 
 
-def _seen(outside: RunContext, plan: PendingBatch, published: Sequence[Published]) -> Iterator[Published]:
+def _seen(context: RunContext, plan: PendingBatch, published: Sequence[Published]) -> Iterator[Published]:
     """Yield the batches of a plan, with the topic as it is now. Unless they are the whole plan, the last one is
     followed by another batch or an error, and the caller must know that.
     """
     view: TopicView | None = None
     with suppress(TidegateError):  # they are published, even if the broker does not answer
-        view = describe(outside.broker, plan.ranges[0].topic, []) if published else None
+        view = describe(context.broker, plan.ranges[0].topic, []) if published else None
     last = published[-1] if len(published) == len(plan.ranges) else None
     for batch in published:
         yield replace(batch, view=view, plan=plan.ranges, followed=batch is not last)

@@ -114,8 +114,8 @@ class Prefetch:
     `goes_on`: returns True if the run will take another batch after the current one.
     """
 
-    def __init__(self, pipeline: Pipeline, outside: RunContext, goes_on: Callable[[], bool] = _never) -> None:
-        self._pipeline, self._outside, self._goes_on = pipeline, outside, goes_on
+    def __init__(self, pipeline: Pipeline, context: RunContext, goes_on: Callable[[], bool] = _never) -> None:
+        self._pipeline, self._context, self._goes_on = pipeline, context, goes_on
         self._begun: Begun | None = None
         self._hand = ThreadPoolExecutor(1, f"ahead of {pipeline.name}")
         self._failed = False
@@ -148,13 +148,13 @@ class Prefetch:
             self._give_up(error)
 
     def _start(self, before: PendingBatch) -> Begun | None:
-        contract, ledger = self._pipeline.contract, self._outside.ledger
+        contract, ledger = self._pipeline.contract, self._context.ledger
         if not may_leave_more(contract, before):
             return None
         if ledger.has_failed():  # for want of memory, perhaps, which suffices for one batch and not for two at once
             self._failed = True
             return None
-        view = self._outside.broker.describe(contract.topic)
+        view = self._context.broker.describe(contract.topic)
         plan = plan_after(contract, before, ledger.positions(), view)
         if plan is None:
             return None
@@ -163,18 +163,18 @@ class Prefetch:
 
     def _stage(self, guess: SpeculativeBatch) -> Begun:
         """Stage it. The transform is called in this thread: it may not be thread-safe."""
-        outside, batch = self._outside, guess.batch
-        area, cluster = outside.ledger.open_staging(batch), batch.cluster_id
+        context, batch = self._context, guess.batch
+        area, cluster = context.ledger.open_staging(batch), batch.cluster_id
         work = TaskWork(
-            self._pipeline.contract, batch.ranges, outside.source, area, cluster_id=cluster, schemas=outside.schemas
+            self._pipeline.contract, batch.ranges, context.source, area, cluster_id=cluster, schemas=context.schemas
         )
-        spark, group = outside.spark(), f"tidegate {uuid4()}"
-        with outside.limit.within(spark, self._pipeline, batch):  # a transform may start jobs: the batch before waits
+        spark, group = context.spark(), f"tidegate {uuid4()}"
+        with context.limit.within(spark, self._pipeline, batch):  # a transform may start jobs: the batch before waits
             frame = stage_frame(spark, self._pipeline, work)
         return Begun(guess, work, spark, group, self._hand.submit(self._run, spark, group, frame, work, batch))
 
     def _run(self, spark: SparkSession, group: str, frame: DataFrame, work: TaskWork, batch: PendingBatch) -> Results:
-        with self._outside.limit.within(spark, self._pipeline, batch, group):
+        with self._context.limit.within(spark, self._pipeline, batch, group):
             return run(frame, work)
 
     def take(self, batch: PendingBatch) -> tuple[TaskWork, Results] | None:
@@ -207,7 +207,7 @@ class Prefetch:
             cancel(begun.spark, begun.group)
         wait([begun.job])
         with suppress(TidegateError):
-            self._outside.ledger.discard(begun.work.area.staging_id)
+            self._context.ledger.discard(begun.work.area.staging_id)
 
     def _give_up(self, error: Exception) -> None:
         """Prefetch no more in this run: batches that cannot be staged are not staged twice."""

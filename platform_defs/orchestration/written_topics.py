@@ -83,11 +83,11 @@ def _write(
     """Write the messages. The order is the guarantee: the transaction begins, so that an earlier try can commit no
     more; then its note is read; then the messages are sent, and noted.
     """
-    outside, name = connection(), _name(context, contract)
-    chosen = contract.producing.chosen(TRANSACTIONAL, outside.librdkafka)
+    endpoints, name = connection(), _name(context, contract)
+    chosen = contract.producing.chosen(TRANSACTIONAL, endpoints.librdkafka)
     ranges = Ranges()
     producer = resource.producer(contract.topic, name, chosen, ranges.add)
-    marker = Marker(outside.kafka_options(), name, contract.topic)
+    marker = Marker(endpoints.kafka_options(), name, contract.topic)
     with producer.transaction():
         earlier = written_by(note := marker.read(), _root(context))
         if earlier is None:

@@ -21,33 +21,33 @@ Change = Callable[[RunContext], RunContext]
 
 def play(world: World, pipeline: Pipeline, change: Callable[[RunContext], RunContext]) -> list[Published]:
     """Run the pipeline once, with the RunContext that `change` returns."""
-    with world.open_run(pipeline) as outside:
-        return list(drain(pipeline, change(outside)))
+    with world.open_run(pipeline) as context:
+        return list(drain(pipeline, change(context)))
 
 
 def before_the_read(act: Act) -> Callable[[RunContext], RunContext]:
     """Act between the plan and the first task."""
-    return lambda outside: replace(outside, spark=_Once(act, outside.spark))
+    return lambda context: replace(context, spark=_Once(act, context.spark))
 
 
 def within_a_range(act: Act, mark: Path, partition: int = 0) -> Callable[[RunContext], RunContext]:
     """Act between two blocks of this partition's range, in Spark's worker; `mark` exists once it has happened."""
-    return lambda outside: replace(outside, source=Interrupted(outside.source, act, mark, partition))
+    return lambda context: replace(context, source=Interrupted(context.source, act, mark, partition))
 
 
 def before_the_publication(act: Act) -> Callable[[RunContext], RunContext]:
     """Act after the last task and the audit."""
-    return lambda outside: replace(outside, lineage=_Before(outside.lineage, "of_batch", act))
+    return lambda context: replace(context, lineage=_Before(context.lineage, "of_batch", act))
 
 
 def before_the_rules_are_judged(act: Act) -> Callable[[RunContext], RunContext]:
     """Act after the last task, if the batch has rows."""
-    return lambda outside: replace(outside, auditor=_Before(outside.auditor, "evaluate", act))
+    return lambda context: replace(context, auditor=_Before(context.auditor, "evaluate", act))
 
 
 def before_dead_letters_are_counted(act: Act) -> Callable[[RunContext], RunContext]:
     """Act after the last task, if there are dead letters."""
-    return lambda outside: replace(outside, ledger=_Before(outside.ledger, "faults", act))
+    return lambda context: replace(context, ledger=_Before(context.ledger, "faults", act))
 
 
 def mark(pipeline: Pipeline) -> Path:
@@ -117,7 +117,7 @@ class Intruder:
 
     def drain(self, world: World, pipeline: Pipeline) -> list[Published]:
         """Run as `World.drain` does, with this fault."""
-        return play(world, pipeline, lambda outside: replace(outside, ledger=_Ledger(outside.ledger, self)))
+        return play(world, pipeline, lambda context: replace(context, ledger=_Ledger(context.ledger, self)))
 
     def at(self, moment: Moment, staging_id: int) -> None:
         if moment == self.moment and not self.fired:

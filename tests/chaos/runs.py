@@ -156,8 +156,8 @@ def play_run(
     say(("ready",))
     try:
         while True:
-            with open_run(pipeline, connection(), session) as outside:
-                for batch in drain(pipeline, outside):
+            with open_run(pipeline, connection(), session) as context:
+                for batch in drain(pipeline, context):
                     say(("batch", str(batch.batch_id)))
             if not forever:
                 break

@@ -129,7 +129,7 @@ class DirectMachine(RuleBasedStateMachine):
     def plan(self, _draw: Callable[..., Any]) -> None:
         """Plan, perhaps again: the same ranges, less the published ones, under other batch ids."""
         self.run.hold.sweep()
-        pending = batch.plan_batch(self.contract, self.run.outside)
+        pending = batch.plan_batch(self.contract, self.run.context)
         if pending is not None and goes_direct(Pipeline(self.contract), pending):
             self.tries.append(self._try(pending))
 
@@ -198,7 +198,7 @@ class DirectMachine(RuleBasedStateMachine):
         self.happened = moment
 
     def _try(self, pending: PendingBatch) -> Try:
-        direct, work = prepare(Pipeline(self.contract), self.run.outside, pending)
+        direct, work = prepare(Pipeline(self.contract), self.run.context, pending)
         quiet = replace(work, area=replace(work.area, application_name="the model"))  # pyright: ignore  # Postgres'
         return Try(self.run, pending, direct, quiet)
 

@@ -115,12 +115,12 @@ def _wherever_positions_are(self: prefetch.SpeculativeBatch, plan: BatchPlan) ->
 
 
 def _unjudged(
-    contract: Contract, outside: RunContext, tasks: int, guess: prefetch.SpeculativeBatch | None = None
+    contract: Contract, context: RunContext, tasks: int, guess: prefetch.SpeculativeBatch | None = None
 ) -> Any:
     """Take a speculative batch as the next batch, whatever the topic is by now."""
-    if guess is None or outside.ledger.pending() is not None:
-        return _PLAN_BATCH(contract, outside, tasks)
-    return outside.ledger.fix(outside.broker.describe(contract.topic), guess.batch.ranges, guess.batch.batch_id)
+    if guess is None or context.ledger.pending() is not None:
+        return _PLAN_BATCH(contract, context, tasks)
+    return context.ledger.fix(context.broker.describe(contract.topic), guess.batch.ranges, guess.batch.batch_id)
 
 
 def _of_every_try(self: PostgresLease, *, keep: int | None = None) -> None:  # it is not kept

@@ -120,14 +120,14 @@ class Thirteens:
 class AheadWithoutSpark(Prefetch):
     """A prefetch that stages the next batch at once, with the tasks alone."""
 
-    def __init__(self, outside: RunContext, connection: psycopg.Connection[Any]) -> None:
-        super().__init__(Pipeline(outside.ledger.contract), outside, lambda: True)  # pyright: ignore
+    def __init__(self, context: RunContext, connection: psycopg.Connection[Any]) -> None:
+        super().__init__(Pipeline(context.ledger.contract), context, lambda: True)  # pyright: ignore
         self._connection = connection
 
     def _stage(self, guess: SpeculativeBatch) -> Begun:
-        opened: Any = self._outside.ledger.open_staging(guess.batch)
+        opened: Any = self._context.ledger.open_staging(guess.batch)
         area = Area(opened.staging_id, opened.table, self._connection)
-        work = TaskWork(self._pipeline.contract, guess.batch.ranges, self._outside.source, area)
+        work = TaskWork(self._pipeline.contract, guess.batch.ranges, self._context.source, area)
         winners = [_attempt(work, number) for number in range(len(work.ranges))]
         job: Future[Results] = Future()
         job.set_result([{"attempt": str(name), "rows": rows} for one in winners for name, rows in one.items()])
@@ -150,7 +150,7 @@ class Run:
     read_ahead_of: str = ""  # the id of the log that the speculative batch read
 
     @property
-    def outside(self) -> RunContext:
+    def context(self) -> RunContext:
         return RunContext(self.hold, self.log, self.log, _no_spark, _EVENTS, Thirteens(self.hold.connection))
 
     @property
@@ -165,7 +165,7 @@ class Run:
         """Execute step 1, as drain and run_batch begin it."""
         self.hold.sweep(keep=self.ahead and self.ahead.staging_id)
         self.epochs, guess = self.log.epochs(), self.ahead and self.ahead.guess
-        self.pending = batch.plan_batch(self.contract, self.outside, tasks=2, guess=guess)
+        self.pending = batch.plan_batch(self.contract, self.context, tasks=2, guess=guess)
         self.staged, self.lost, self.truncated = None, "", False
         return self.pending
 
@@ -178,7 +178,7 @@ class Run:
     def stage_ahead(self, connection: psycopg.Connection[Any]) -> bool:
         """Execute steps 2 to 5 for the batch after the staged one; return True if that was worth it."""
         assert self.pending is not None
-        self.ahead = self.ahead or AheadWithoutSpark(self.outside, connection)
+        self.ahead = self.ahead or AheadWithoutSpark(self.context, connection)
         self.read_ahead_of = self.log.describe(self.contract.topic).topic_id
         self.ahead.begin(self.pending)
         return self.ahead.guess is not None
@@ -214,7 +214,7 @@ class Run:
     def audit(self) -> None:
         """Execute step 6. Raises GateFailed or Halt."""
         assert self.staged is not None
-        batch._audit(self.contract, self.outside, self.staged)
+        batch._audit(self.contract, self.context, self.staged)
 
     def publish(self) -> int:
         """Execute step 7; return the batch's id."""

@@ -26,9 +26,9 @@ class Meddled:
 
 
 @contextmanager
-def kept_alive(world: World, outside):
+def kept_alive(world: World, context):
     """Simulate a first run whose session could not be ended: it reconnects, and only the epoch can stop it."""
-    held = outside.ledger
+    held = context.ledger
     held.connection.close()
     held.connection = connect(world.endpoints.postgres_url, "a zombie under another name")
     yield

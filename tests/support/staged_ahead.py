@@ -15,8 +15,8 @@ from tests.support.world import World
 def batch_by_batch(world: World, pipeline: Pipeline, change: Change | None = None) -> Generator[Any]:
     """Yield the batches of a run, which ends with the block. `change` may replace its RunContext."""
     with world.open_run(pipeline) as opened:
-        outside: RunContext = change(opened) if change else opened
-        with closing(drain(pipeline, outside)) as batches:
+        context: RunContext = change(opened) if change else opened
+        with closing(drain(pipeline, context)) as batches:
             yield batches
 
 

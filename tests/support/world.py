@@ -128,8 +128,8 @@ class World:
 
     def drain(self, pipeline: Pipeline, budget: Budget | None = None) -> list[Published]:
         """Run once: acquire the lease, then process batches until caught up."""
-        with self.open_run(pipeline) as outside:
-            return list(drain(pipeline, outside, budget))
+        with self.open_run(pipeline) as context:
+            return list(drain(pipeline, context, budget))
 
     def send_and_drain(self, pipeline: Pipeline, values: Iterable[bytes | None], **placed: Any) -> list[Published]:
         """Produce `values`, where `placed` has further arguments of `send`, and run once."""

@@ -63,7 +63,7 @@ class Reporter:
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = 0
         self._named: set[SchemaCount] = set()  # with 0 messages: schemas that are not new any more
-        self._outside: RunContext | None = None
+        self._run_context: RunContext | None = None
         self._not_halted_shown = False
         self._collected = deque[Published]()
         self._tallied = deque[int](maxlen=MAX_UNREPORTED)
@@ -72,13 +72,13 @@ class Reporter:
         self._progress: tuple[float, Mapping[int, int]] = (time.monotonic(), {})
 
     @property
-    def outside(self) -> RunContext:
-        assert self._outside is not None  # noqa: S101  # a turn is being taken
-        return self._outside
+    def run_context(self) -> RunContext:
+        assert self._run_context is not None  # noqa: S101  # a turn is being taken
+        return self._run_context
 
-    def begin(self, outside: RunContext) -> None:
+    def begin(self, run_context: RunContext) -> None:
         """Begin a turn. The first turn reports the batches that an earlier run committed and did not report."""
-        first, self._outside = self._outside is None, outside
+        first, self._run_context = self._run_context is None, run_context
         if first:
             with self._reporting:
                 self._with_warning(self._report_earlier)
@@ -125,7 +125,7 @@ class Reporter:
             self._report_gate(failed)
 
     def _report_gate(self, failed: GateFailed) -> None:
-        pending = self.outside.ledger.pending()
+        pending = self.run_context.ledger.pending()
         for result in failed.results:
             self._tally(result, pending.batch_id if pending else 0, published=False)
         for result in failed.results:

@@ -81,9 +81,9 @@ class Turns:
                 reporter.halt_reported(),
                 open_run(
                     pipeline, self._endpoints, self._session, run_id, ledger=self._ledger, unless_held=True
-                ) as outside,
+                ) as run_context,
             ):
-                reporter.begin(self._stopped_with_the_run(outside))
+                reporter.begin(self._stopped_with_the_run(run_context))
                 return self._drained(pipeline, reporter)
         except PipelineHeld:
             time.sleep(AGAIN)
@@ -147,7 +147,7 @@ class Turns:
     def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
         share, read = Spent(SHARE), in_small_batches(pipeline) if self._stays else pipeline
         try:
-            with closing(drain(read, reporter.outside, self._share())) as drained:
+            with closing(drain(read, reporter.run_context, self._share())) as drained:
                 for published in drained:
                     reporter.published(published)
                     share.begun += 1
@@ -156,7 +156,7 @@ class Turns:
         except GateFailed as failed:
             reporter.gate_failed(failed)
             raise
-        at = {item.partition: item.next_offset for item in reporter.outside.ledger.positions()}
+        at = {item.partition: item.next_offset for item in reporter.run_context.ledger.positions()}
         reporter.turn_ended(at)
         if not share.begun and not self._stays:
             self._context.log.info(f"{pipeline.name}: nothing to read in {pipeline.contract.topic}")
@@ -181,8 +181,8 @@ class Turns:
             return not self.others_waiting()
         return _may_leave_more(published, contract) and (share.may_begin() or not self.others_waiting())
 
-    def _stopped_with_the_run(self, outside: RunContext) -> RunContext:
-        return replace(outside, limit=replace(outside.limit, stopped=self._stopped.is_set))
+    def _stopped_with_the_run(self, run_context: RunContext) -> RunContext:
+        return replace(run_context, limit=replace(run_context.limit, stopped=self._stopped.is_set))
 
     def _reporter(self, pipeline: Pipeline) -> Reporter:
         """Return the run's reporter of a pipeline: it sums up the results of all of its turns."""

@@ -55,8 +55,8 @@ def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
     assert batch.messages == 400
     _lead_with_others(cluster, pipeline.contract.topic, victim)  # after messages of its epoch were read
     chaos.world.send(pipeline, transfers(40, start=400))
-    with chaos.world.open_run(pipeline) as outside:
-        pending = plan_batch(pipeline.contract, outside)
+    with chaos.world.open_run(pipeline) as context:
+        pending = plan_batch(pipeline.contract, context)
     assert pending is not None
     assert {item.partition for item in pending.ranges if item.new_leader} >= {mine}
     return chaos.judge(pipeline, 3, "the same run followed; the next one asked the new leader")
@@ -194,6 +194,6 @@ def _refusal(world: World, pipeline: Pipeline) -> str:
     return found[0] if found else "no answer"
 
 
-def _impatient(outside: RunContext) -> RunContext:
-    broker = replace(outside.broker, timeout=2.0)  # pyright: ignore[reportArgumentType]  # the port is no dataclass
-    return replace(outside, broker=broker)
+def _impatient(context: RunContext) -> RunContext:
+    broker = replace(context.broker, timeout=2.0)  # pyright: ignore[reportArgumentType]  # the port is no dataclass
+    return replace(context, broker=broker)

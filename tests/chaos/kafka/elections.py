@@ -182,11 +182,11 @@ def _cut_once(
 def _assert_publishes_nothing(world: World, pipeline: Pipeline, cut: _CutBefore | None = None) -> None:
     """Assert that a run publishes nothing of what it read."""
     read = sum(world.position(pipeline).values())
-    with world.open_run(pipeline) as outside:
-        assert isinstance(outside.source, KafkaSource)
-        source = replace(cut, real=outside.source) if cut else outside.source
+    with world.open_run(pipeline) as context:
+        assert isinstance(context.source, KafkaSource)
+        source = replace(cut, real=context.source) if cut else context.source
         with pytest.raises(LogTruncated, match=r"planned at leader epoch 0 but contains messages of leader epoch \d"):
-            list(drain(pipeline, replace(outside, source=source)))
+            list(drain(pipeline, replace(context, source=source)))
     assert sum(world.position(pipeline).values()) == read
     assert len(world.table(pipeline)) == 2 * read
 

@@ -105,8 +105,8 @@ def _asked_again(chaos: Chaos, make: Callable[[TopicView], TopicView]) -> Verdic
 
 
 def _behind_at_publish(
-    make: Callable[[TopicView], TopicView], answers: int, given: list[TopicView], outside: RunContext
+    make: Callable[[TopicView], TopicView], answers: int, given: list[TopicView], context: RunContext
 ) -> RunContext:
     """From the moment before publication, make the next `answers` responses stale."""
-    broker = Behind(outside.broker, make, given=given)
-    return before_the_publication(lambda: setattr(broker, "answers", answers))(replace(outside, broker=broker))
+    broker = Behind(context.broker, make, given=given)
+    return before_the_publication(lambda: setattr(broker, "answers", answers))(replace(context, broker=broker))

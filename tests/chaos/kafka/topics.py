@@ -123,7 +123,7 @@ def topic_created_again_and_empty_before_a_planned_batch_is_read(chaos: Chaos) -
     pipeline = _filled(world)
     emptied = before_the_read(lambda: create_again(world, pipeline, []))
     with pytest.raises((BrokerAway, OffsetsUnavailable)):
-        play(world, pipeline, lambda outside: emptied(_impatient(outside)))
+        play(world, pipeline, lambda context: emptied(_impatient(context)))
     return _halts_and_begins_anew(chaos, pipeline, partial(world.drain, pipeline))
 
 
@@ -179,7 +179,7 @@ def tasks_are_led_to_another_cluster(chaos: Chaos) -> Verdict:
     chaos.world.send(pipeline, transfers(4, start=5), partition=0)
     mirror = KafkaSource(other.endpoints.kafka_options())
     with pytest.raises(OtherCluster, match=rf"leads to cluster {_cluster_id(other)}.*{_cluster_id(chaos.world)}"):
-        play(chaos.world, pipeline, lambda outside: replace(outside, source=mirror))
+        play(chaos.world, pipeline, lambda context: replace(context, source=mirror))
     assert len(chaos.world.table(pipeline)) == 10
     return chaos.judge(pipeline, 1, "refused; read once the names led right")
 
@@ -256,8 +256,8 @@ def _no_spark() -> Any:
     raise AssertionError("no Spark in a task")
 
 
-def _impatient(outside: RunContext) -> RunContext:
-    return replace(outside, source=replace(outside.source, patience=2.0))  # pyright: ignore[reportArgumentType]
+def _impatient(context: RunContext) -> RunContext:
+    return replace(context, source=replace(context.source, patience=2.0))  # pyright: ignore[reportArgumentType]
 
 
 def _skipped(world: World, pipeline: Pipeline) -> list[dict[str, Any]]:

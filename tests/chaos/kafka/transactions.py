@@ -151,8 +151,8 @@ def _nothing_to_read(world: World, pipeline: Pipeline) -> None:
     broker = KafkaBroker(world.endpoints.kafka_options())
     positions = world.ledger.positions(pipeline.name)
     assert set(lag(positions, broker.describe(pipeline.contract.topic)).values()) == {0}
-    with world.open_run(pipeline) as outside:
-        assert plan_batch(pipeline.contract, outside) is None
+    with world.open_run(pipeline) as context:
+        assert plan_batch(pipeline.contract, context) is None
     assert world.drain(pipeline) == []
 
 

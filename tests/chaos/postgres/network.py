@@ -279,7 +279,7 @@ def _sent(world: World) -> Pipeline:
     return pipeline
 
 
-def _impatient(outside: RunContext, seconds: float = 1.0) -> RunContext:
-    source = replace(outside.source, patience=seconds)  # pyright: ignore[reportArgumentType]
-    broker = replace(outside.broker, timeout=1.0)  # pyright: ignore[reportArgumentType]  # the ports are no dataclasses
-    return replace(outside, source=source, broker=broker)
+def _impatient(context: RunContext, seconds: float = 1.0) -> RunContext:
+    source = replace(context.source, patience=seconds)  # pyright: ignore[reportArgumentType]
+    broker = replace(context.broker, timeout=1.0)  # pyright: ignore[reportArgumentType]  # the ports are no dataclasses
+    return replace(context, source=source, broker=broker)

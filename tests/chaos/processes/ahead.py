@@ -176,9 +176,9 @@ def _play_killed(
     name: str, batch_messages: int, _point: None, _how: str, _forever: bool, mouth: Connection, gateway: Any
 ) -> None:
     pipeline, there = limited(shipped(name), batch_messages), joined(gateway)
-    with open_run(pipeline, connection(), lambda: there) as outside:
-        source = Killing(outside.source, SIZE // 4, os.getpid())
-        for batch in drain(pipeline, replace(outside, source=source)):
+    with open_run(pipeline, connection(), lambda: there) as context:
+        source = Killing(context.source, SIZE // 4, os.getpid())
+        for batch in drain(pipeline, replace(context, source=source)):
             mouth.send(("batch", str(batch.batch_id)))
 
 

@@ -97,8 +97,8 @@ def _speculate(name: str, *given: Any) -> None:
     offsets.MESSAGES_WORTH_A_TASK = 21  # so that each partition has a task of its own, and only one of them is late
     eager = {"spark_speculation": "true", "spark_speculation_quantile": "0.25", "spark_speculation_multiplier": "1.1"}
     world = World(connection(), lambda: start_cluster(**eager))
-    with _stopped_at_the_end(), world.open_run(pipeline) as outside:
-        for batch in drain(pipeline, replace(outside, ledger=_Straggling(outside.ledger, world, mouth))):
+    with _stopped_at_the_end(), world.open_run(pipeline) as context:
+        for batch in drain(pipeline, replace(context, ledger=_Straggling(context.ledger, world, mouth))):
             mouth.send(("batch", str(batch.batch_id)))
         mouth.send(("done",))
 

@@ -31,7 +31,7 @@ def transform_that_never_returns(chaos: Chaos) -> Verdict:
     world.drain(world.caught_up())  # Spark's workers have started
     world.send(pipeline, transfers(4))
     with within(20), pytest.raises(BatchTooSlow, match="TIDEGATE_BATCH_TIMEOUT_SECONDS"):
-        play(world, pipeline, lambda outside: replace(outside, limit=replace(outside.limit, seconds=3.0)))
+        play(world, pipeline, lambda context: replace(context, limit=replace(context.limit, seconds=3.0)))
     assert failures(world, pipeline) == (1, 1)
     return chaos.judge(replace(pipeline, transform=plain), 1, "cancelled, and counted")
 

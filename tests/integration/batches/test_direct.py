@@ -87,10 +87,10 @@ def filled(world: World) -> Pipeline:
 @contextmanager
 def tasks(world: World, pipeline: Pipeline) -> Iterator[tuple[RunContext, Direct, TaskWork]]:
     """Yield a run that has planned a batch, and the inputs of its tasks."""
-    with world.open_run(pipeline) as outside:
-        pending = plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        pending = plan_batch(pipeline.contract, context)
         assert pending is not None
-        yield outside, *prepare(pipeline, outside, pending)
+        yield context, *prepare(pipeline, context, pending)
 
 
 def publish(prepared: Direct, work: TaskWork, *numbers: int) -> dict[int, str]:
@@ -167,27 +167,27 @@ def test_a_table_that_accepts_a_key_only_once_is_refused(world: World) -> None:
 def test_a_task_asks_the_broker_about_its_own_partition_alone(world: World) -> None:
     """A plan of n partitions would otherwise query n of them n times."""
     pipeline = filled(world)
-    with tasks(world, pipeline) as (outside, prepared, work):
-        asked = Asked(outside.broker)
+    with tasks(world, pipeline) as (context, prepared, work):
+        asked = Asked(context.broker)
         assert publish(replace(prepared, broker=asked), work, 1, 3) == {}
     assert [sorted(view.partitions) for view in asked.answers] == [[1], [3]]
-    whole = outside.broker.describe(pipeline.contract.topic)
+    whole = context.broker.describe(pipeline.contract.topic)
     assert whole.partitions == {number: PartitionView(0, 10, 0, 10) for number in range(4)}
     assert asked.answers[1] == replace(whole, partitions={3: whole.partitions[3]})
-    assert outside.broker.describe(pipeline.contract.topic, [4]).partitions == {}
+    assert context.broker.describe(pipeline.contract.topic, [4]).partitions == {}
 
 
 @pytest.mark.slow
 def test_an_attempt_that_finds_its_range_published_does_nothing(world: World) -> None:
     pipeline = filled(world)
-    with tasks(world, pipeline) as (outside, prepared, work):
+    with tasks(world, pipeline) as (context, prepared, work):
         assert publish(prepared, work, 0, 1) == {}
         assert publish(prepared, work, 0, 1, 2) == {}
         assert len(world.table(pipeline)) == 30
-        pending = outside.ledger.pending()
+        pending = context.ledger.pending()
         assert pending is not None
         assert [item.partition for item in pending.ranges] == [3]
-        assert [batch.messages for batch in outside.ledger.published_directly(prepared.area)] == [10, 10, 10]
+        assert [batch.messages for batch in context.ledger.published_directly(prepared.area)] == [10, 10, 10]
     assert [batch.messages for batch in world.drain(pipeline)] == [10]
     assert len(world.table(pipeline)) == 40
 
@@ -196,10 +196,10 @@ def test_an_attempt_that_finds_its_range_published_does_nothing(world: World) ->
 def test_two_tries_at_a_range_at_once_publish_it_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The task of the earlier try is slow: when it locks the pipeline's row, the range is no longer planned."""
     pipeline = filled(world)
-    with tasks(world, pipeline) as (outside, slow, work):
-        pending = outside.ledger.pending()
+    with tasks(world, pipeline) as (context, slow, work):
+        pending = context.ledger.pending()
         assert pending is not None
-        again, same = prepare(pipeline, outside, pending)
+        again, same = prepare(pipeline, context, pending)
         real, done = DirectPublication.lock_as_owner, list[Any]()
 
         def overtaken(self: DirectPublication) -> None:

@@ -170,7 +170,7 @@ def test_what_fails_after_some_ranges_have_committed_is_heard_by_the_turn(
 
     def away(_: Any, work: TaskWork) -> None:
         area, ledger = opened[-1]
-        assert publish(Direct(area, outside.broker, outside.lineage), work, 0, 1) == {}
+        assert publish(Direct(area, context.broker, context.lineage), work, 0, 1) == {}
         assert [item.partition for item in ledger.pending().ranges] == [2, 3]
         raise BrokerAway("so it is")
 
@@ -182,15 +182,15 @@ def test_what_fails_after_some_ranges_have_committed_is_heard_by_the_turn(
 
     monkeypatch.setattr(PostgresLease, "open_direct", opening)
     monkeypatch.setattr(engine_direct, "run", away)
-    with world.open_run(pipeline) as outside, pytest.raises(BrokerAway):
-        _take_a_turn(pipeline, outside)
+    with world.open_run(pipeline) as context, pytest.raises(BrokerAway):
+        _take_a_turn(pipeline, context)
     (state,) = world.rows("select failed_tries, retry_at from tidegate.pipeline where name = %s", pipeline.name)
     assert state["failed_tries"] == 1
 
 
-def _take_a_turn(pipeline: Pipeline, outside: RunContext) -> None:
+def _take_a_turn(pipeline: Pipeline, context: RunContext) -> None:
     """Take a turn as orchestration/scheduler/turns.py does."""
-    for batch in drain(pipeline, outside):
+    for batch in drain(pipeline, context):
         if not turns._may_leave_more(batch, pipeline.contract):
             return
 

@@ -101,11 +101,11 @@ def test_a_task_with_another_installation_than_the_run_reads_nothing(
 def test_a_batch_that_is_pending_keeps_its_offsets_whatever_arrives_meanwhile(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.open_run(pipeline) as outside:
-        planned = plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        planned = plan_batch(pipeline.contract, context)
     world.send(pipeline, transfers(400, start=40))
-    with world.open_run(pipeline) as outside:
-        again = plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        again = plan_batch(pipeline.contract, context)
         assert again == planned
     first, second = world.drain(pipeline)
     assert (first.messages, second.messages) == (40, 400)
@@ -115,13 +115,13 @@ def test_a_batch_that_is_pending_keeps_its_offsets_whatever_arrives_meanwhile(wo
 def test_a_position_that_moved_meanwhile_lets_the_batch_commit_nothing(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.open_run(pipeline) as outside:
-        plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        plan_batch(pipeline.contract, context)
         world.rows(
             "update tidegate.source_position set next_offset = 5 where pipeline = %s and partition = 1", pipeline.name
         )
         with pytest.raises(Fenced, match="1 of 4 positions"):
-            run_batch(pipeline, outside)
+            run_batch(pipeline, context)
     assert world.table(pipeline) == []
     assert world.position(pipeline) == {0: 0, 1: 5, 2: 0, 3: 0}
 
@@ -130,12 +130,12 @@ def test_a_position_that_moved_meanwhile_lets_the_batch_commit_nothing(world: Wo
 def test_rows_that_vanish_between_stage_and_publish_are_noticed(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.open_run(pipeline) as outside:
+    with world.open_run(pipeline) as context:
         ledger = Meddled(
-            outside.ledger, lambda staging_id: world.rows(f"delete from {world.staging_table(staging_id)}")
+            context.ledger, lambda staging_id: world.rows(f"delete from {world.staging_table(staging_id)}")
         )
         with pytest.raises(StagingLost, match="80 rows, but staging has 0"):
-            run_batch(_without_rules(pipeline), replace(outside, ledger=ledger))
+            run_batch(_without_rules(pipeline), replace(context, ledger=ledger))
     assert world.table(pipeline) == []
     assert len(world.drain(pipeline)) == 1
     assert len(world.table(pipeline)) == 80
@@ -145,13 +145,13 @@ def test_rows_that_vanish_between_stage_and_publish_are_noticed(world: World) ->
 def test_coverage_that_vanishes_between_stage_and_publish_is_noticed(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.open_run(pipeline) as outside:
+    with world.open_run(pipeline) as context:
         ledger = Meddled(
-            outside.ledger,
+            context.ledger,
             lambda staging_id: world.rows("delete from tidegate_staging.coverage where staging_id = %s", staging_id),
         )
         with pytest.raises(StagingLost, match="coverage"):
-            run_batch(pipeline, replace(outside, ledger=ledger))
+            run_batch(pipeline, replace(context, ledger=ledger))
     assert world.table(pipeline) == []
 
 
@@ -163,10 +163,10 @@ def test_a_connection_that_dies_before_commit_leaves_nothing_and_the_next_run_go
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s and state = 'idle in"
         " transaction'"
     )
-    with world.open_run(pipeline) as outside:
-        ledger = Meddled(outside.ledger, lambda _: world.rows(kill, _name(outside)), when="in_publication")
+    with world.open_run(pipeline) as context:
+        ledger = Meddled(context.ledger, lambda _: world.rows(kill, _name(context)), when="in_publication")
         with pytest.raises(LedgerAway):
-            run_batch(pipeline, replace(outside, ledger=ledger))
+            run_batch(pipeline, replace(context, ledger=ledger))
     assert world.table(pipeline) == []
     assert len(world.drain(pipeline)) == 1
 
@@ -185,11 +185,11 @@ def test_what_an_interrupt_leaves_open_is_rolled_back_when_the_run_closes(world:
 def test_a_commit_whose_answer_is_lost_is_found_in_the_ledger_and_not_repeated(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.open_run(pipeline) as outside:
-        held = outside.ledger
+    with world.open_run(pipeline) as context:
+        held = context.ledger
         real = held.connection  # pyright: ignore[reportAttributeAccessIssue]
         held.connection = _DeafToCommit(real)  # pyright: ignore[reportAttributeAccessIssue]
-        assert run_batch(pipeline, outside) is not None
+        assert run_batch(pipeline, context) is not None
     assert len(world.table(pipeline)) == 80
     assert world.drain(pipeline) == []
 
@@ -259,10 +259,10 @@ def _without_rules(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
 
 
-def _name(outside) -> str:
+def _name(context) -> str:
     from resources.postgres.session.connection import application_name
 
-    return application_name(outside.ledger.holder.pipeline, outside.ledger.holder.owner)
+    return application_name(context.ledger.holder.pipeline, context.ledger.holder.owner)
 
 
 class _DeafToCommit:

@@ -231,10 +231,10 @@ def test_more_orphans_than_are_isolated_are_not_all_fetched_nor_is_the_batch_wri
         monkeypatch.setattr(module, "MAX_EXCLUDED", 3)
     pipeline = _customers(world, "name text primary key", "'one'", DEFERRED)
     _send_named(world, pipeline, *((f"C{n}", "none") for n in range(1, 31)))
-    with world.open_run(pipeline) as outside:
-        counting = _Counting(outside.ledger)
+    with world.open_run(pipeline) as context:
+        counting = _Counting(context.ledger)
         with pytest.raises(TooManyRefused, match="more than 3 messages"):
-            run_batch(pipeline, replace(outside, ledger=counting))
+            run_batch(pipeline, replace(context, ledger=counting))
     assert counting.found == [4]
     (written,) = world.rows("select pg_stat_get_tuples_inserted(%s::regclass) as n", pipeline.contract.row_table.name)
     assert written["n"] <= 2 * 30  # by publish, and by the search
@@ -306,9 +306,9 @@ def _customers(world: World, known: str, values: str, *alterations: str, **limit
 
 def _counted(world: World, pipeline: Pipeline) -> tuple[Published, "_Counting"]:
     """Run one batch, and count its readings and searches."""
-    with world.open_run(pipeline) as outside:
-        counting = _Counting(outside.ledger)
-        published = run_batch(pipeline, replace(outside, ledger=counting))
+    with world.open_run(pipeline) as context:
+        counting = _Counting(context.ledger)
+        published = run_batch(pipeline, replace(context, ledger=counting))
     assert published is not None
     return published, counting
 

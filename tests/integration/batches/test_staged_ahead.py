@@ -214,9 +214,9 @@ def test_a_guess_that_fails_fails_alone_and_counts_against_no_batch(
 ) -> None:
     pipeline = backlog(world, 3)
 
-    def change(outside: RunContext) -> RunContext:
-        source = Failing(outside.source, SIZE // 4, tmp_path / "failed")
-        return before_the_publication(lambda: wait_for(source.over))(replace(outside, source=source))
+    def change(context: RunContext) -> RunContext:
+        source = Failing(context.source, SIZE // 4, tmp_path / "failed")
+        return before_the_publication(lambda: wait_for(source.over))(replace(context, source=source))
 
     with batch_by_batch(world, pipeline, change) as batches:
         assert [batch.messages for batch in batches] == [SIZE] * 3

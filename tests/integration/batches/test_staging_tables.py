@@ -23,10 +23,10 @@ def test_batches_are_staged_in_one_table_which_is_empty_between_them(world: Worl
     pipeline = world.new_pipeline(batch_messages=10)
     world.send(pipeline, transfers(40))
     tables: set[str] = set()
-    with world.open_run(pipeline) as outside:
-        ledger = Meddled(outside.ledger, lambda staging_id: tables.add(world.staging_table(staging_id)))
+    with world.open_run(pipeline) as context:
+        ledger = Meddled(context.ledger, lambda staging_id: tables.add(world.staging_table(staging_id)))
         for _ in range(4):
-            assert run_batch(pipeline, replace(outside, ledger=ledger)) is not None
+            assert run_batch(pipeline, replace(context, ledger=ledger)) is not None
     (table,) = tables
     (kept,) = world.rows("select table_id from tidegate.staging_table where pipeline = %s", pipeline.name)
     assert table == f"tidegate_staging.rows_{kept['table_id']}"
@@ -41,8 +41,8 @@ def test_batches_are_staged_in_one_table_which_is_empty_between_them(world: Worl
 def test_leftovers_of_a_crash_are_swept_by_the_next_run(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.open_run(pipeline) as outside:
-        table = _staged_and_left(world, pipeline, outside)
+    with world.open_run(pipeline) as context:
+        table = _staged_and_left(world, pipeline, context)
     world.drain(pipeline)
     assert world.rows(f"select * from {table}") == []
     assert world.rows("select * from tidegate.staging where pipeline = %s", pipeline.name) == []
@@ -56,8 +56,8 @@ def test_a_locked_leftover_waits_for_a_later_sweep_and_stops_no_run(
     monkeypatch.setattr(staging_tables, "SMALL", small)
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.open_run(pipeline) as outside:
-        table = _staged_and_left(world, pipeline, outside)
+    with world.open_run(pipeline) as context:
+        table = _staged_and_left(world, pipeline, context)
     with world.session() as zombie, zombie.transaction():
         zombie.execute(f"lock table {table} in row exclusive mode")
         assert len(world.drain(pipeline)) == 1
@@ -136,11 +136,11 @@ def test_a_changed_contract_is_staged_in_another_table_and_the_old_one_is_droppe
         assert session.execute(asked, [old["table_id"]]).fetchone() == (None,)
 
 
-def _staged_and_left(world: World, pipeline: Pipeline, outside: RunContext) -> str:
+def _staged_and_left(world: World, pipeline: Pipeline, context: RunContext) -> str:
     """Stage one row of the next batch and stop there; return its staging table."""
-    pending = plan_batch(pipeline.contract, outside)
+    pending = plan_batch(pipeline.contract, context)
     assert pending is not None
-    table = world.staging_table(outside.ledger.open_staging(pending).staging_id)
+    table = world.staging_table(context.ledger.open_staging(pending).staging_id)
     world.rows(f"insert into {table} (_partition) values (0)")
     return table
 

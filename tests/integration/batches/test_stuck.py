@@ -103,8 +103,8 @@ def pending(world: World) -> Pipeline:
     """Return a pipeline with a batch whose offsets are fixed, and no failure."""
     pipeline = world.caught_up()
     world.send(pipeline, transfers(4))
-    with world.open_run(pipeline) as outside:
-        assert plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        assert plan_batch(pipeline.contract, context)
     return pipeline
 
 
@@ -138,10 +138,10 @@ def test_a_run_that_is_fenced_alive_has_not_died(world: World) -> None:
 def test_a_halt_may_quote_what_postgres_cannot_hold(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(1))
-    with world.open_run(pipeline) as outside:
-        plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        plan_batch(pipeline.contract, context)
         for _ in range(TRIES - 1):
-            record_failure(pipeline.name, outside.ledger, StagingLost("quoted: \0\ud800"))
+            record_failure(pipeline.name, context.ledger, StagingLost("quoted: \0\ud800"))
         with pytest.raises(Halt, match=r"quoted: \\x00\\ud800"):
-            record_failure(pipeline.name, outside.ledger, StagingLost("quoted: \0\ud800"))
+            record_failure(pipeline.name, context.ledger, StagingLost("quoted: \0\ud800"))
     assert world.ledger.status(pipeline.name).halt_code == "keeps_failing"

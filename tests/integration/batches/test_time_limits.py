@@ -64,8 +64,8 @@ def test_a_batch_that_takes_longer_than_its_role_may_is_published(
 
     monkeypatch.setattr(PostgresLease, "open_staging", slow)
     world.send(pipeline, transfers(80, start=8))
-    with limited_role(world), world.open_run(pipeline) as outside:
-        (batch,) = drain(pipeline, outside)
+    with limited_role(world), world.open_run(pipeline) as context:
+        (batch,) = drain(pipeline, context)
         report = verify(pipeline, world.endpoints, world.spark)
     assert batch.messages == 80
     assert report.ok, report.explanation

@@ -140,35 +140,35 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 def in_read(error: Exception) -> Callable[[RunContext], RunContext]:
     source: Source = FailingSource(error)
-    return lambda outside: replace(outside, source=source)
+    return lambda context: replace(context, source=source)
 
 
 def in_copy(error: Exception) -> Callable[[RunContext], RunContext]:
-    def change(outside: RunContext) -> RunContext:
-        real: Any = outside.ledger
+    def change(context: RunContext) -> RunContext:
+        real: Any = context.ledger
         opened = Failing(real, "open_staging", lambda pending: FailingArea(real.open_staging(pending), error))
-        return replace(outside, ledger=opened)  # pyright: ignore[reportArgumentType]
+        return replace(context, ledger=opened)  # pyright: ignore[reportArgumentType]
 
     return change
 
 
 def in_audit(error: Exception) -> Callable[[RunContext], RunContext]:
-    def failing(outside: RunContext) -> RunContext:
-        return replace(outside, ledger=Failing(outside.ledger, "audit_view", raising(error)))  # pyright: ignore
+    def failing(context: RunContext) -> RunContext:
+        return replace(context, ledger=Failing(context.ledger, "audit_view", raising(error)))  # pyright: ignore
 
     return failing
 
 
 def in_publish(error: Exception) -> Callable[[RunContext], RunContext]:
-    def failing(outside: RunContext) -> RunContext:
-        return replace(outside, ledger=Failing(outside.ledger, "publication", raising(error)))  # pyright: ignore
+    def failing(context: RunContext) -> RunContext:
+        return replace(context, ledger=Failing(context.ledger, "publication", raising(error)))  # pyright: ignore
 
     return failing
 
 
 def in_lineage(event: Mapping[str, Any]) -> Callable[[RunContext], RunContext]:
-    def failing(outside: RunContext) -> RunContext:
-        return replace(outside, lineage=Failing(outside.lineage, "of_batch", lambda *_: event))  # pyright: ignore
+    def failing(context: RunContext) -> RunContext:
+        return replace(context, lineage=Failing(context.lineage, "of_batch", lambda *_: event))  # pyright: ignore
 
     return failing
 

@@ -216,10 +216,10 @@ def test_a_batch_in_progress_is_fenced_and_read_again(world: World) -> None:
     before = views(world)
     world.send(before, [view(number) for number in range(8, 12)])
     after = with_field(before)
-    with world.open_run(before) as outside:
+    with world.open_run(before) as context:
         apply(world, after)
         with pytest.raises(Fenced):
-            outside.ledger.add_positions([], outside.ledger.positions())
+            context.ledger.add_positions([], context.ledger.positions())
     (batch,) = world.drain(after)
     assert batch.rows == 4
     exact(world, after)

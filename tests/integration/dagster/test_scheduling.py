@@ -108,12 +108,12 @@ def test_a_run_takes_up_what_becomes_due_although_it_was_not_asked_for_it(
 def test_a_live_owner_is_not_fenced_by_a_run_that_asks_for_leave(world: World) -> None:
     pipeline = world.caught_up()
     world.send(pipeline, transfers(4))
-    with world.open_run(pipeline) as outside:
+    with world.open_run(pipeline) as context:
         with pytest.raises(PipelineHeld, match="a run that Dagster did not start"), _leave_asked(world, pipeline):
             pass
-        assert not outside.ledger.fenced()
-    with _leave_asked(world, pipeline) as outside:
-        outside.ledger.connection.close()  # as a run whose process dies
+        assert not context.ledger.fenced()
+    with _leave_asked(world, pipeline) as context:
+        context.ledger.connection.close()  # as a run whose process dies
         wait_for(lambda: not world.ledger.status(pipeline.name).held)
         with _leave_asked(world, pipeline) as taken_over:
             assert not taken_over.ledger.fenced()

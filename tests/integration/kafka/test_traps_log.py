@@ -65,8 +65,8 @@ def test_the_leaders_epoch_is_kept_and_goes_with_the_next_range(world: World) ->
     positions = world.ledger.positions(pipeline.name)
     assert {position.leader_epoch for position in positions} == {0}
     world.send(pipeline, transfers(4, start=8))
-    with world.open_run(pipeline) as outside:
-        pending = plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        pending = plan_batch(pipeline.contract, context)
     assert pending is not None
     assert {(item.leader_epoch, item.new_leader) for item in pending.ranges} == {(0, False)}
     assert [batch.messages for batch in world.drain(pipeline)] == [4]
@@ -100,7 +100,7 @@ def test_a_halt_is_remembered_and_blocks_every_run_until_it_is_settled(world: Wo
 
 
 def _halts(
-    world: World, pipeline: Pipeline, code: str, change: Callable[[RunContext], RunContext] = lambda outside: outside
+    world: World, pipeline: Pipeline, code: str, change: Callable[[RunContext], RunContext] = lambda context: context
 ) -> Halt:
     """Assert that a run halts with `code`, is recorded as halted, and blocks the next run; return the halt."""
     with pytest.raises(Halt) as halt:

@@ -114,10 +114,10 @@ def test_what_is_shown_is_what_the_next_run_reads(world: World, ask: Ask, dispos
 def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: World, ask: Ask) -> None:
     pipeline = world.new_pipeline()
     send(world, pipeline, 8)
-    with world.open_run(pipeline) as outside:
-        fixed = plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        fixed = plan_batch(pipeline.contract, context)
         held = shown(world, pipeline)
-        outside.ledger.back_off("an error")
+        context.ledger.back_off("an error")
     # Its first back-off would be over before the plan is shown, on a busy machine.
     world.rows("update tidegate.pipeline set retry_at = now() + interval '50 minutes' where name = %s", pipeline.name)
     assert fixed is not None
@@ -154,14 +154,14 @@ def test_partitions_added_to_an_upsert_are_shown_waiting_and_then_read(world: Wo
 @pytest.mark.slow
 def test_positions_of_another_log_are_refused_and_none_of_them_is_stored(world: World) -> None:
     pipeline = world.new_pipeline()
-    with world.open_run(pipeline) as outside:
-        assert plan_batch(pipeline.contract, outside) is None
-        there = outside.ledger.positions()
+    with world.open_run(pipeline) as context:
+        assert plan_batch(pipeline.contract, context) is None
+        there = context.ledger.positions()
         assert [at.partition for at in there] == [0, 1, 2, 3]
         others = [replace(at, partition=at.partition + 4, topic_id="another") for at in there]
         with pytest.raises(Fenced, match="its other partitions belong to a different topic, or to one created before"):
-            outside.ledger.add_positions(others, [*there, *others])
-        assert outside.ledger.positions() == there
+            context.ledger.add_positions(others, [*there, *others])
+        assert context.ledger.positions() == there
 
 
 @pytest.mark.longest

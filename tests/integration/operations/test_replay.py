@@ -136,11 +136,11 @@ def test_a_pipeline_that_runs_on_is_caught_up_with_and_its_run_is_fenced(world: 
     shown(world, pipeline)
     world.send_and_drain(pipeline, transfers(40, 100))
     world.send(pipeline, transfers(40, 200))
-    with world.open_run(pipeline) as outside:
+    with world.open_run(pipeline) as context:
         found = execute(world, pipeline)
         assert found.history.messages == 122
         with pytest.raises(Fenced):
-            list(drain(pipeline, outside))
+            list(drain(pipeline, context))
     world.drain(pipeline)
     exact(world, pipeline)
 
@@ -149,8 +149,8 @@ def test_a_pipeline_that_runs_on_is_caught_up_with_and_its_run_is_fenced(world: 
 def test_a_batch_that_waits_at_a_gate_keeps_its_offsets_and_gets_an_id_behind_the_replay(world: World) -> None:
     pipeline = bank(world)
     world.send(pipeline, transfers(40, 100))
-    with world.open_run(pipeline) as outside:
-        pending = plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        pending = plan_batch(pipeline.contract, context)
     assert pending is not None
     execute(world, pipeline)
     (batch,) = world.drain(pipeline)

@@ -22,15 +22,15 @@ def test_a_batch_that_is_cut_becomes_the_same_rows_and_its_run_is_fenced(world: 
     """Also a batch that has halted the pipeline. Messages sent since are another batch."""
     pipeline = world.new_pipeline()
     world.send(pipeline, [*transfers(800), b"not json"])
-    with world.open_run(pipeline) as outside:
-        pending = plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        pending = plan_batch(pipeline.contract, context)
         assert pending is not None
-        outside.ledger.halt(KeepsFailing(10, "LedgerAway", "canceling statement due to statement timeout"))
+        context.ledger.halt(KeepsFailing(10, "LedgerAway", "canceling statement due to statement timeout"))
         decided = split_batch.propose(world.ledger, pipeline.name, MESSAGES)
         assert decided.offsets == 801
         split_batch.cut(world.endpoints.postgres_url, decided, "too slow", "a person")
         with pytest.raises(Fenced):
-            outside.ledger.open_staging(pending)
+            context.ledger.open_staging(pending)
     batches = world.send_and_drain(pipeline, transfers(50, start=800))
     assert [batch.messages for batch in batches][-1] == 50
     assert sum(batch.messages for batch in batches) == 851
@@ -89,5 +89,5 @@ def test_the_command_shows_first_and_cuts_what_it_showed(world: World) -> None:
 
 
 def _plan(world: World, pipeline: Pipeline) -> None:
-    with world.open_run(pipeline) as outside:
-        assert plan_batch(pipeline.contract, outside)
+    with world.open_run(pipeline) as context:
+        assert plan_batch(pipeline.contract, context)

@@ -111,10 +111,10 @@ def test_nothing_is_published_once_a_file_that_workers_import_has_changed(world:
     running = project.imported()
     world.send_and_drain(running, transfers(4))
     world.send(running, transfers(4, start=4))
-    with world.open_run(running) as outside:
+    with world.open_run(running) as context:
         project.helper.write_text("RATE = 2\n")
         with pytest.raises(TransformChanged, match=rf"{project.helper.name}, which its transform imports, has changed"):
-            list(drain(running, outside))
+            list(drain(running, context))
     assert world.ledger.batch_failures(running.name) == 0
     assert len(world.table(running)) == 4
     world.drain(project.imported())

@@ -182,8 +182,8 @@ def test_whatever_session_a_transform_asks_for_is_its_own(run: World) -> None:
     run.send_and_drain(pipeline, [transfer(0)])
     assert asked
     assert all(asked)
-    outside: Any = SparkSession.builder.getOrCreate()
-    assert outside._jsparkSession.equals(run.spark()._jsparkSession)  # pyright: ignore[reportAttributeAccessIssue]
+    context: Any = SparkSession.builder.getOrCreate()
+    assert context._jsparkSession.equals(run.spark()._jsparkSession)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_a_view_that_all_sessions_share_is_refused(run: World) -> None:

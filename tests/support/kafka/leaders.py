@@ -20,10 +20,10 @@ def led_by_an_unheard_of_leader(world: World, pipeline: Pipeline, partition: int
     world.rows(epoch, UNHEARD_OF, pipeline.name, partition)
 
 
-def led_later(outside: RunContext, partition: int = 1) -> RunContext:
+def led_later(context: RunContext, partition: int = 1) -> RunContext:
     """Return a run that learns of a newly elected leader, and so asks it where its log ends."""
-    assert isinstance(outside.broker, KafkaBroker)
-    return replace(outside, broker=LedLater(outside.broker, partition))
+    assert isinstance(context.broker, KafkaBroker)
+    return replace(context, broker=LedLater(context.broker, partition))
 
 
 @dataclass(frozen=True)
