@@ -19,7 +19,6 @@ from platform_defs.errors import Retryable
 from platform_defs.proto import compiler
 from platform_defs.verification.formats.documents import NotTheType
 
-_SCHEMA = "validated.proto"
 _MAX_NAME = 1_000  # characters
 _CRASHES = tuple(-number for number in (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV))
 _part = re.compile(r"(?!\.\.?$)[^\\/]+").fullmatch
@@ -36,13 +35,15 @@ def message_types(document: str, references: tuple[tuple[str, str], ...]) -> dic
     Implementations differ on whether a map's entry has an index (Python and Go: yes, Java: no), so a position may have
     two types. Raises NotTheType for an invalid schema.
     """
-    pool = DescriptorPool()
+    pool, main = DescriptorPool(), "writer.proto"
+    while main in dict(references):
+        main = f"_{main}"
     try:
         with TemporaryDirectory(prefix="tidegate-validator-") as folder:
-            for file in _compile(Path(folder), document, references).file:
+            for file in _compile(Path(folder), main, document, references).file:
                 _refuse_long_names([*file.message_type], [*file.enum_type])
                 pool.AddSerializedFile(file.SerializeToString())
-        top = pool.FindFileByName(_SCHEMA).message_types_by_name.values()
+        top = pool.FindFileByName(main).message_types_by_name.values()
     except (TypeError, KeyError, ValueError, DecodeError, FileExistsError, NotADirectoryError, IsADirectoryError):
         raise NotTheType("SchemaNotCompatible") from None
     found: dict[Places, set[Descriptor]] = {}
@@ -75,10 +76,10 @@ def _add(found: dict[Places, set[Descriptor]], places: list[Places], of: Descrip
         java += 1
 
 
-def _compile(folder: Path, document: str, references: Sequence[tuple[str, str]]) -> FileDescriptorSet:
+def _compile(folder: Path, main: str, document: str, references: Sequence[tuple[str, str]]) -> FileDescriptorSet:
     texts, descriptors = folder / "texts", FileDescriptorSet()
     texts.mkdir()
-    for name, content in (*references, (_SCHEMA, document)):
+    for name, content in (*references, (main, document)):
         if name.startswith("google/protobuf/"):  # known to the compiler
             continue
         if _is_base64(content):
@@ -91,7 +92,7 @@ def _compile(folder: Path, document: str, references: Sequence[tuple[str, str]])
             (texts / name).parent.mkdir(parents=True, exist_ok=True)
             (texts / name).write_text(content, encoding="utf-8")
     (folder / "descriptors").write_bytes(descriptors.SerializeToString())
-    return _run(folder, texts, bool(descriptors.file))
+    return _run(folder, texts, main, bool(descriptors.file))
 
 
 def _is_name(name: str) -> bool:
@@ -100,14 +101,14 @@ def _is_name(name: str) -> bool:
     return short and few and all(_part(part) and len(part.encode()) < 256 for part in name.split("/"))
 
 
-def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet:
+def _run(folder: Path, texts: Path, main: str, with_descriptors: bool) -> FileDescriptorSet:
     known = Path(next(iter(platform_defs.__path__))) / "proto"
     arguments = [f"-I{texts}", f"-Igoogle/type={next(iter(google.type.__path__))}", f"-I{known}", "--include_imports"]
     if with_descriptors:
         arguments.append(f"--descriptor_set_in={folder / 'descriptors'}")
-    done = compiler.run([*arguments, f"-o{folder / 'answer'}", _SCHEMA])
+    done = compiler.run([*arguments, f"-o{folder / 'answer'}", main])
     is_written = not done.stderr.startswith(str(folder / "answer"))  # else the disk failed
-    refused = done.returncode == compiler.REFUSED and is_written and not _is_not_opened(folder, done.stderr)
+    refused = done.returncode == compiler.REFUSED and is_written and not _is_not_opened(folder, main, done.stderr)
     if done.returncode in _CRASHES or refused or compiler.limit_reached(done.returncode, done.stderr):
         raise NotTheType("SchemaNotCompatible")
     if done.returncode:
@@ -117,10 +118,10 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
     return FileDescriptorSet.FromString((folder / "answer").read_bytes())
 
 
-def _is_not_opened(folder: Path, message: str) -> bool:
+def _is_not_opened(folder: Path, main: str, message: str) -> bool:
     """Return True if the compiler's only error is that it cannot open a file it was given: the machine's fault."""
     complaints = [line for line in message.splitlines() if ": warning: " not in line]
     if len(complaints) != 1 or complaints[0].endswith(": Unable to parse."):
         return False
-    files = (str(folder / "descriptors"), f"Could not make proto path relative: {_SCHEMA}")
+    files = (str(folder / "descriptors"), f"Could not make proto path relative: {main}")
     return complaints[0].startswith(tuple(f"{file}: " for file in files))

@@ -262,10 +262,13 @@ NO_SCHEMAS = [
 ]
 
 
-def test_a_reference_may_be_called_as_the_schema_itself_is_here() -> None:
-    text = 'syntax = "proto3"; import "schema.proto"; message A { int64 number = 1; Other other = 2; }'
-    other = ("schema.proto", 'syntax = "proto3"; message Other { int64 number = 1; }')
-    ProtobufReader(contract_of({"number": "integer"}), schema(text, other))
+@pytest.mark.parametrize("name", ["schema.proto", "writer.proto"])  # what the engine and verify call the schema
+def test_a_reference_may_be_called_as_the_schema_itself_is_here(name: str) -> None:
+    text = f'syntax = "proto3"; import "{name}"; message A {{ int64 number = 1; Other other = 2; }}'
+    other = (name, 'syntax = "proto3"; message Other { int64 number = 1; }')
+    contract = contract_of({"number": "integer"})
+    ProtobufReader(contract, schema(text, other))
+    assert ProtobufValidator(contract, text, (other,)).values(b"\x08\x07") == [7]
 
 
 @pytest.mark.slow

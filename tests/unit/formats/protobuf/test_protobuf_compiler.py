@@ -102,7 +102,7 @@ def test_a_disk_that_is_full_is_no_fault_of_the_schema(monkeypatch: pytest.Monke
     [
         (by_the_engine, "src/schema.proto", 'syntax = "proto3"; message Lost { }', ELSEWHERE),
         (by_the_engine, "given", written("Lost"), "given: No such file"),
-        (by_verify, "texts/validated.proto", 'syntax = "proto3"; message NotThere { }', ELSEWHERE),
+        (by_verify, "texts/writer.proto", 'syntax = "proto3"; message NotThere { }', ELSEWHERE),
         (by_verify, "descriptors", written("NotThere"), "descriptors: No such file"),
     ],
 )
