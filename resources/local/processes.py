@@ -74,9 +74,11 @@ def writing_privately() -> Generator[None]:
 
 
 def is_running(process: psutil.Process) -> bool:
-    """Return True if this very process is running: not ended, not a zombie, not another one with its pid."""
+    """Return True if this very process is running: not ended, not a zombie, not another one with its pid. A zombie with
+    threads is still ending: it holds its ports and files.
+    """
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
     except psutil.NoSuchProcess:
         return False
 

@@ -1,0 +1,30 @@
+"""When a process has ended."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from resources.local.processes import is_running
+from tests.support.waiting import wait_for
+
+# The main thread ends alone, as in a JVM that is being killed; the other waits for stdin to be closed.
+HALF_ENDED = """
+import ctypes, platform, sys, threading
+threading.Thread(target=sys.stdin.read).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux' exit of one thread")
+def test_a_zombie_whose_threads_still_hold_its_files_is_running() -> None:
+    child = subprocess.Popen([sys.executable, "-c", HALF_ENDED], stdin=subprocess.PIPE)
+    process = psutil.Process(child.pid)
+    wait_for(lambda: process.status() == psutil.STATUS_ZOMBIE, "the main thread has ended")
+    assert is_running(process)
+    assert child.stdin is not None
+    child.stdin.close()
+    wait_for(lambda: not is_running(process), "all threads have ended")
+    child.wait()
