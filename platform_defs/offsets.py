@@ -156,7 +156,7 @@ class PendingBatch:
         )
 
     @property
-    def decided_by_a_person(self) -> bool:
+    def resolved_by_user(self) -> bool:
         """True if a person has decided to keep its dead letters, however many there are."""
         return self.dead_letters_accepted or self.set_aside is not None
 

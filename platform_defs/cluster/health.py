@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from platform_defs.cluster.observed import Broker, Observed, Quorum, Voter, by_topic
-from platform_defs.cluster.partition_states import Counts, PartitionState, State, count, partition_states, worst
+from platform_defs.cluster.partition_health import Counts, PartitionHealth, State, count, partition_health, worst
 from platform_defs.errors.words import noun_for, plural
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})  # Kafka's Topic.isInternal
@@ -28,7 +28,7 @@ class Health:
 
     healthy: bool | None
     counts: Counts
-    worst: tuple[PartitionState, ...]
+    worst: tuple[PartitionHealth, ...]
     findings: tuple[Finding, ...]
     unknown: tuple[str, ...]
 
@@ -40,7 +40,7 @@ class Health:
 
 def health(observed: Observed, *, embedded: bool) -> Health:
     """Return the problems, worst first. `embedded`: the brokers belong to `tidegate stack`."""
-    states = partition_states(observed)
+    states = partition_health(observed)
     counts = count(states)
     findings = (
         *_of_quorum(observed, embedded=embedded),
@@ -146,7 +146,7 @@ def _of_brokers(brokers: Sequence[Broker], *, embedded: bool) -> Iterator[Findin
 
 
 def _of_partitions(
-    observed: Observed, states: Sequence[PartitionState], counts: Counts, *, embedded: bool
+    observed: Observed, states: Sequence[PartitionHealth], counts: Counts, *, embedded: bool
 ) -> Iterator[Finding]:
     away = [broker.id for broker in observed.brokers if broker.fenced or not broker.answers]
     remedy = _start(away, embedded=embedded) if away else WAIT
@@ -173,7 +173,7 @@ def _of(partitions: int) -> str:
     return plural(partitions, "partition")
 
 
-def _for_offline(states: Sequence[PartitionState], away: Sequence[int], remedy: str) -> str:
+def _for_offline(states: Sequence[PartitionHealth], away: Sequence[int], remedy: str) -> str:
     """Return the remedy; with an unclean election if all in-sync replicas are down and another replica is up."""
     for item in states:
         replicas = set(item.partition.replicas) - set(away)
@@ -186,7 +186,7 @@ def _for_offline(states: Sequence[PartitionState], away: Sequence[int], remedy: 
     return remedy
 
 
-def _of_minima(states: Sequence[PartitionState], brokers: int) -> Iterator[Finding]:
+def _of_minima(states: Sequence[PartitionHealth], brokers: int) -> Iterator[Finding]:
     """Warn about partitions that lack no replica but cannot lose one. Topics with one replica are excluded: it is a
     choice.
     """

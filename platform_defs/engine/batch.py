@@ -111,7 +111,7 @@ def _drain(pipeline: Pipeline, context: RunContext, budget: Budget, *, hides: bo
             context.ledger.sweep()
             refuse_schema_file(pipeline.contract)
             refuse_switched(pipeline.contract, context.schemas)
-            while ahead.guess or spent.may_begin():
+            while ahead.speculative or spent.may_begin():
                 spent.begun += 1
                 published: Published | None = None
                 for published in _next_batches(pipeline, context, ahead):
@@ -151,7 +151,7 @@ def _next_batches(pipeline: Pipeline, context: RunContext, ahead: Prefetch) -> I
 def run_batch(pipeline: Pipeline, context: RunContext, ahead: Prefetch | None = None) -> Published | None:
     """Run the next batch of `pipeline`, whole, in the eight steps. Return None if there is nothing to read."""
     clock, ahead = Clock(), ahead or Prefetch(pipeline, context)
-    pending = plan_batch(pipeline.contract, context, guess=ahead.guess)
+    pending = plan_batch(pipeline.contract, context, speculative=ahead.speculative)
     if pending is None:
         return None
     clock.lap("plan")
@@ -179,10 +179,10 @@ def run_batch(pipeline: Pipeline, context: RunContext, ahead: Prefetch | None = 
 
 
 def plan_batch(
-    contract: Contract, context: RunContext, tasks: int = TASKS, guess: SpeculativeBatch | None = None
+    contract: Contract, context: RunContext, tasks: int = TASKS, speculative: SpeculativeBatch | None = None
 ) -> PendingBatch | None:
-    """Step 1: return the pending batch if there is one, or else fix a new one in the ledger: the `guess`, if that is
-    the next one. Raises Halt.
+    """Step 1: return the pending batch if there is one, or else fix a new one in the ledger: the speculative one,
+    if it is the next. Raises Halt.
     """
     ledger = context.ledger
     positions = ledger.positions()
@@ -196,8 +196,8 @@ def plan_batch(
         raise decided.halt
     if decided.pending is not None or not decided.ranges:
         return decided.pending
-    if guess is not None and guess.is_next(decided):
-        return ledger.fix(view, guess.batch.ranges, guess.batch.batch_id)
+    if speculative is not None and speculative.is_next(decided):
+        return ledger.fix(view, speculative.batch.ranges, speculative.batch.batch_id)
     return ledger.fix(view, decided.ranges)
 
 
@@ -280,10 +280,10 @@ def _stage(
             read = ", ".join(map(str, pending.ranges))
             # there is no transform to fail on a message
             raise SparkAway.in_job(f"{failure}, while reading {read}") from failure
-        raise _poison(pipeline, context, pending, work, failure) from failure
+        raise _find_bad_message(pipeline, context, pending, work, failure) from failure
 
 
-def _poison(
+def _find_bad_message(
     pipeline: Pipeline, context: RunContext, pending: PendingBatch, work: TaskWork, failure: Failure
 ) -> Excluded:
     """Return the message that makes the batch fail in the transform or in COPY, to be excluded."""
@@ -299,14 +299,14 @@ def _poison(
         within=within,
         suspects=pending.suspects,
     )
-    poison, why = trials.find_poison(failure)
+    bad, why = trials.find_bad_message(failure)
     stage = "publish" if pipeline.transform is None else "transform"
     if isinstance(why, RowRefused):
         refusal = Refusal(stage, why.error_class, f"Postgres cannot store the row of this message: {why}")
     else:
         message = f"the transform fails on this message: {why}"
         refusal = Refusal(stage, "TransformFailed", message, certain=certain(why))
-    return Excluded({(poison.partition, poison.from_offset): refusal})
+    return Excluded({(bad.partition, bad.from_offset): refusal})
 
 
 def _audit(contract: Contract, context: RunContext, staged: Staged) -> list[CheckResult]:

@@ -60,7 +60,7 @@ def dead_letter_limit(limits: Limits, pending: PendingBatch | None) -> str:
     if pending is not None and pending.dead_letters_accepted:
         return "accepted for this batch with tidegate resolve, however many there are"
     return (
-        f"halts above {limits.dead_letter_share:.0%} of the batch, or of the latest {limits.counted_messages:,.0f} "
+        f"halts above {limits.dead_letter_share:.0%} of the batch, or of the latest {limits.window_messages:,.0f} "
         f"messages, once there are {limits.dead_letter_minimum:,}"
     )
 

@@ -16,7 +16,7 @@ from platform_defs.errors import (
     TidegateError,
     error_policy,
 )
-from platform_defs.errors.error_policy import TRIES, Verdict
+from platform_defs.errors.error_policy import TRIES, ErrorPolicy
 from platform_defs.errors.halts import KeepsFailing
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.excerpt import printable
@@ -32,9 +32,9 @@ def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -
     if isinstance(error, Halt):
         ledger.halt(error.detail)
         return
-    verdict = error_policy.of_error(error)
-    tries = _back_off(ledger, error, verdict)
-    if (tries >= TRIES and not outcome_unknown) or verdict is Verdict.HALT:
+    policy = error_policy.of_error(error)
+    tries = _back_off(ledger, error, policy)
+    if (tries >= TRIES and not outcome_unknown) or policy is ErrorPolicy.HALT:
         message = printable(str(error))  # it may quote a message, and Postgres stores no NUL
         times = plural(tries, "time")
         halt = Halt(
@@ -46,15 +46,15 @@ def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -
         raise halt from error
 
 
-def _back_off(ledger: PipelineLease, error: TidegateError, verdict: Verdict) -> int:
+def _back_off(ledger: PipelineLease, error: TidegateError, policy: ErrorPolicy) -> int:
     """Back off, and return how often in a row the pending batch has failed; 0 if Postgres cannot record it."""
     try:
-        return ledger.back_off(str(error), _pause(error), counts=_counts(error, verdict))
+        return ledger.back_off(str(error), _pause(error), counts=_counts(error, policy))
     except TidegateError:  # Postgres is away: `error` is what matters
         return 0
 
 
-def _counts(error: TidegateError, verdict: Verdict) -> Counts:
+def _counts(error: TidegateError, policy: ErrorPolicy) -> Counts:
     """Return whether this failure counts towards the limit that halts the pipeline.
 
     A system's absence does not count, however long or often: neither Kafka's, nor a Postgres server that was stopped or
@@ -68,9 +68,9 @@ def _counts(error: TidegateError, verdict: Verdict) -> Counts:
     its tries falls between two of them. If recovery takes longer than this run waits, the next run counts the failure
     as it takes the pipeline over (resources/postgres/batch/take_over.py).
     """
-    if verdict is Verdict.DENIED:  # whatever the batch holds: it goes on once the right is granted
+    if policy is ErrorPolicy.DENIED:  # whatever the batch holds: it goes on once the right is granted
         return Counts.NEVER
-    if verdict is not Verdict.AWAY:
+    if policy is not ErrorPolicy.AWAY:
         return Counts.ALWAYS
     if isinstance(error, LedgerAway) and error.sqlstate == SESSION_ENDED:
         return Counts.UNLESS_STOPPED

@@ -101,7 +101,7 @@ def _never() -> bool:
 class Begun:
     """A speculative batch that is being staged, or that has been."""
 
-    guess: SpeculativeBatch
+    speculative: SpeculativeBatch
     work: TaskWork
     spark: SparkSession
     group: str  # of its Spark job
@@ -128,8 +128,8 @@ class Prefetch:
         self._hand.shutdown()
 
     @property
-    def guess(self) -> SpeculativeBatch | None:
-        return self._begun.guess if self._begun else None
+    def speculative(self) -> SpeculativeBatch | None:
+        return self._begun.speculative if self._begun else None
 
     @property
     def staging_id(self) -> int | None:
@@ -161,9 +161,9 @@ class Prefetch:
         batch = PendingBatch(ledger.new_batch_id(), view.cluster_id, view.topic_id, plan.ranges)
         return self._stage(SpeculativeBatch(batch, plan.positions))
 
-    def _stage(self, guess: SpeculativeBatch) -> Begun:
+    def _stage(self, speculative: SpeculativeBatch) -> Begun:
         """Stage it. The transform is called in this thread: it may not be thread-safe."""
-        context, batch = self._context, guess.batch
+        context, batch = self._context, speculative.batch
         area, cluster = context.ledger.open_staging(batch), batch.cluster_id
         work = TaskWork(
             self._pipeline.contract, batch.ranges, context.source, area, cluster_id=cluster, schemas=context.schemas
@@ -171,7 +171,7 @@ class Prefetch:
         spark, group = context.spark(), f"tidegate {uuid4()}"
         with context.limit.within(spark, self._pipeline, batch):  # a transform may start jobs: the batch before waits
             frame = stage_frame(spark, self._pipeline, work)
-        return Begun(guess, work, spark, group, self._hand.submit(self._run, spark, group, frame, work, batch))
+        return Begun(speculative, work, spark, group, self._hand.submit(self._run, spark, group, frame, work, batch))
 
     def _run(self, spark: SparkSession, group: str, frame: DataFrame, work: TaskWork, batch: PendingBatch) -> Results:
         with self._context.limit.within(spark, self._pipeline, batch, group):
@@ -182,7 +182,7 @@ class Prefetch:
         the speculative batch is deleted, and `batch` will meet any error it had.
         """
         begun = self._begun
-        if begun is None or begun.guess.batch.batch_id != batch.batch_id:
+        if begun is None or begun.speculative.batch.batch_id != batch.batch_id:
             self.drop()
             return None
         try:

@@ -1,4 +1,4 @@
-"""The policy for every error: the one table. docs/reference/verdicts.md shows it.
+"""The policy for every error: the one table. docs/reference/error-policies.md shows it.
 
 Postgres' errors are looked up by SQLSTATE, Kafka's by the name of their code, the registry's by HTTP status, Spark's by
 error condition, SQLSTATE or Java class. Code that meets an error raises the class in the table; `of_error` classifies
@@ -14,7 +14,7 @@ from platform_defs import errors
 from platform_defs.errors import TidegateError
 
 
-class Verdict(StrEnum):
+class ErrorPolicy(StrEnum):
     """The consequence of an error. Each failure of a run backs its pipeline off, whatever the class."""
 
     AWAY = "system away"  # tried again for as long as the system is away, busy or full
@@ -29,9 +29,9 @@ class Verdict(StrEnum):
 
 TRIES = 10  # failures in a row of a batch that no system's absence explains; after so many the pipeline halts
 
-AWAY, RETRY, BUG = Verdict.AWAY, Verdict.RETRY, Verdict.BUG
-REFUSED, SUSPECT, BAD, HALT = Verdict.REFUSED_ROW, Verdict.SUSPECT, Verdict.BAD_INPUT, Verdict.HALT
-DENIED = Verdict.DENIED
+AWAY, RETRY, BUG = ErrorPolicy.AWAY, ErrorPolicy.RETRY, ErrorPolicy.BUG
+REFUSED, SUSPECT, BAD, HALT = ErrorPolicy.REFUSED_ROW, ErrorPolicy.SUSPECT, ErrorPolicy.BAD_INPUT, ErrorPolicy.HALT
+DENIED = ErrorPolicy.DENIED
 
 Place = Literal["ledger", "staging", "table"]  # of the failed statement: the ledger's, COPY's, or one that writes rows
 
@@ -43,15 +43,15 @@ class ErrorRule:
     """
 
     codes: tuple[str, ...]
-    verdict: Verdict
+    policy: ErrorPolicy
     why: str
-    staging: Verdict | None = None
-    table: Verdict | None = None
+    staging: ErrorPolicy | None = None
+    table: ErrorPolicy | None = None
 
-    def at(self, place: Place) -> Verdict:
+    def at(self, place: Place) -> ErrorPolicy:
         """Return the policy for a statement at `place`."""
         if place == "ledger" or (found := self.staging if place == "staging" else self.table) is None:
-            return self.verdict
+            return self.policy
         return found
 
 
@@ -60,8 +60,8 @@ def _rows(codes: str, why: str) -> ErrorRule:
     return ErrorRule(tuple(codes.split()), BUG, why, staging=REFUSED, table=REFUSED)
 
 
-def _same(codes: str, verdict: Verdict, why: str) -> ErrorRule:
-    return ErrorRule(tuple(codes.split()), verdict, why)
+def _same(codes: str, policy: ErrorPolicy, why: str) -> ErrorRule:
+    return ErrorRule(tuple(codes.split()), policy, why)
 
 
 def _setup(codes: str, why: str) -> ErrorRule:
@@ -269,7 +269,7 @@ SPARK: Sequence[ErrorRule] = (
 )
 
 # By our own errors. An error from Postgres that is tried again keeps its SQLSTATE, which decides.
-OWN: Mapping[type[TidegateError], Verdict] = {
+OWN: Mapping[type[TidegateError], ErrorPolicy] = {
     errors.Retryable: RETRY,
     errors.Fenced: AWAY,
     errors.RunStopped: AWAY,
@@ -314,7 +314,7 @@ _SQLSTATES, _KAFKA, _SPARK = _by_code(SQLSTATES), _by_code(KAFKA), _by_code(SPAR
 _REGISTRY = _by_code(REGISTRY)
 
 
-def of_sqlstate(code: str | None, place: Place = "ledger") -> Verdict:
+def of_sqlstate(code: str | None, place: Place = "ledger") -> ErrorPolicy:
     """Return the policy for an error from Postgres. An error without a code is a lost connection."""
     if code is None:
         return AWAY
@@ -322,26 +322,26 @@ def of_sqlstate(code: str | None, place: Place = "ledger") -> Verdict:
     return ruling.at(place) if ruling else RETRY  # an extension's own code
 
 
-def of_kafka(name: str) -> Verdict:
+def of_kafka(name: str) -> ErrorPolicy:
     """Return the policy for an error from Kafka, by `KafkaError.name()`. A code of a newer broker is retried."""
     ruling = _KAFKA.get(name)
-    return ruling.verdict if ruling else RETRY
+    return ruling.policy if ruling else RETRY
 
 
-def of_registry(status: int | None) -> Verdict:
+def of_registry(status: int | None) -> ErrorPolicy:
     """Return the policy for a registry response without a schema. An unlisted status counts as away."""
     ruling = _REGISTRY.get("none" if status is None else str(status))
-    return ruling.verdict if ruling else AWAY
+    return ruling.policy if ruling else AWAY
 
 
-def of_spark(causes: Sequence[JavaCause]) -> Verdict:
+def of_spark(causes: Sequence[JavaCause]) -> ErrorPolicy:
     """Return the policy for a failed job, by its exception and the causes of that, the outermost first."""
     listed = [_SPARK[key] for cause in causes for key in cause.keys if key in _SPARK]
     telling = [ruling for ruling in listed if _ABORTED not in ruling.codes]
-    return (telling or listed)[0].verdict if listed else RETRY
+    return (telling or listed)[0].policy if listed else RETRY
 
 
-def of_error(error: TidegateError) -> Verdict:
+def of_error(error: TidegateError) -> ErrorPolicy:
     """Return the policy for an error of our own."""
     if isinstance(error, errors.LedgerAway):
         return of_sqlstate(error.sqlstate)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field, OtherRecords
 from platform_defs.contract.model.message_path import spell_path
-from platform_defs.contract.writer import context_of
+from platform_defs.contract.odcs_writer import context_of
 from platform_defs.evolution.changes import Change, ChangeClass
 from platform_defs.evolution.rules import rule_changes
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract, Table
-from platform_defs.contract.writer import context_of, contract_digest, same_words
+from platform_defs.contract.odcs_writer import context_of, contract_digest, same_words
 from platform_defs.evolution.changes import ORDER, Bump, Change, ChangeClass
 from platform_defs.evolution.message import framing_changes, message_changes
 from platform_defs.evolution.renames import renames

@@ -33,8 +33,8 @@ from platform_defs.orchestration.dagster_runs.runs import asked_by_hand, live, o
 from platform_defs.orchestration.reporting.halts import halt_metadata
 from platform_defs.orchestration.scheduler.continuous import Continuous, RunBudget, SchedulerInputs
 from platform_defs.orchestration.scheduler.rounds import MAX_CONCURRENT_TURNS, in_rounds
-from platform_defs.orchestration.scheduler.run_end import EverythingThere, OtherRuns, WhatIsDue
-from platform_defs.orchestration.scheduler.sensor_memory import sensor_memory
+from platform_defs.orchestration.scheduler.run_policy import EverythingThere, OtherRuns, WhatIsDue
+from platform_defs.orchestration.scheduler.sensor_cursor import sensor_waits
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.scheduler.turns import Turns
 from resources.dagster.run_memory import resident_bytes
@@ -111,9 +111,9 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
         if stays(context.run):
             failures = _continuous(context, contracts, survey, turns)
         else:
-            goal = _goal(context, contracts, chosen, survey)
-            turns.others_waiting = lambda: goal.others_waiting(MAX_CONCURRENT_TURNS)
-            failures = in_rounds(goal, turns)
+            policy = _policy(context, contracts, chosen, survey)
+            turns.others_waiting = lambda: policy.others_waiting(MAX_CONCURRENT_TURNS)
+            failures = in_rounds(policy, turns)
     finally:
         turns.finish()
         survey.close()
@@ -134,10 +134,10 @@ def _tag_failed(context: dg.AssetExecutionContext, names: Sequence[str]) -> None
         context.log.warning(f"the tag {FAILED} was not set: {error}")
 
 
-def _goal(
+def _policy(
     context: dg.AssetExecutionContext, contracts: Sequence[Contract], chosen: Sequence[Contract], survey: Survey
 ) -> EverythingThere | WhatIsDue:
-    """Return the run's goal: what is due if the sensor started it, everything there if a person did."""
+    """Return the run's policy: what is due if the sensor started it, everything there if a person did."""
     if not scheduled(context.run):
         return EverythingThere(survey.look(chosen))
 
@@ -146,7 +146,7 @@ def _goal(
 
     ours = [contract for contract in contracts if not contract.limits.continuous]
     first = [contract.pipeline for contract in chosen]
-    return WhatIsDue(ours, first, sensor_memory(context.instance), survey.look, others)
+    return WhatIsDue(ours, first, sensor_waits(context.instance), survey.look, others)
 
 
 def _continuous(
@@ -176,9 +176,9 @@ def _continuous(
         hand_over=hand_over,
         over=turns.over,
     )
-    goal = Continuous(ours, around, RunBudget(), age)
-    turns.others_waiting = goal.others_waiting
-    return in_rounds(goal, turns, poll_seconds=goal.poll_seconds)
+    policy = Continuous(ours, around, RunBudget(), age)
+    turns.others_waiting = policy.others_waiting
+    return in_rounds(policy, turns, poll_seconds=policy.poll_seconds)
 
 
 def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:

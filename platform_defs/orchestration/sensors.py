@@ -35,7 +35,7 @@ from resources.endpoints import connection
 
 EVERY, RARELY = 5, 15  # seconds between two ticks with few pipelines, and with very many
 PIPELINES = 13  # for each so many, a second between two ticks: a tick over 200 takes a third of a second of CPU
-MOST = 20  # pipelines that a run is started for; it finds the others that are due by itself (scheduler/run_end.py)
+MOST = 20  # pipelines that a run is started for; it finds the others that are due by itself (scheduler/run_policy.py)
 STUCK = 45.0  # seconds that a pipeline has been due, and no batch has committed, after which a second run starts ...
 STARVED = 300.0  # ... and seconds due after which one starts though others commit
 RUNS = 2  # at once, if dagster.yaml has no limit; and runs that stay: one may take the other's place

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from heapq import merge
 from statistics import median
 
-from platform_defs.producing.outcome import Round, quantile
+from platform_defs.producing.journal_check import Round, quantile
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from platform_defs.samples.samples import Sample, Samples
 from platform_defs.samples.values_at import ValuesAt, places_of
 from platform_defs.schema_conversion.found import FoundField
 from platform_defs.schema_conversion.importing import read_message
-from platform_defs.verification.validation.framed import FramedValidator
-from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
-from platform_defs.verification.validation.validator import NoRow
+from platform_defs.verification.validators.framed import FramedValidator
+from platform_defs.verification.validators.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.validators.validator import NoRow
 
 
 class EncodedSamples:
@@ -67,10 +67,10 @@ class EncodedSamples:
         """Yield a message for each way to spoil one, with its reason; only the first for each reason."""
         validate, found = _validator(self._contract, self._schemas.value), set[str]()
         for value in self._spoiled():
-            validated = validate(value, self.headers)
-            if isinstance(validated, NoRow) and validated.reason not in found:
-                found.add(validated.reason)
-                yield value, validated.reason
+            result = validate(value, self.headers)
+            if isinstance(result, NoRow) and result.reason not in found:
+                found.add(result.reason)
+                yield value, result.reason
 
     def _spoiled(self) -> Iterator[bytes]:
         yield self._bytes[:-1]

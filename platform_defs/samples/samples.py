@@ -17,7 +17,7 @@ from platform_defs.errors import BadInput
 from platform_defs.samples.faults import Fault, faults
 from platform_defs.samples.message import Json, MessageTemplate
 from platform_defs.samples.values import Value, Values, json_text
-from platform_defs.verification.validation.validator import NoRow, Validator
+from platform_defs.verification.validators.validator import NoRow, Validator
 
 POOL = 1_000  # different values of a field in one block of messages
 TIMES = 100  # the same for timestamps, which are made again for each block
@@ -102,9 +102,9 @@ class Samples:
         """Return each way to spoil a message that works on this contract, with its reason; one per kind and reason."""
         validator, found = Validator(contract), dict[tuple[str, str], tuple[Fault, str]]()
         for fault in faults(contract):
-            validated = validator.value(fault.spoil(self._spare))
-            if isinstance(validated, NoRow):
-                found.setdefault((fault.kind, validated.reason), (fault, validated.reason))
+            result = validator.value(fault.spoil(self._spare))
+            if isinstance(result, NoRow):
+                found.setdefault((fault.kind, result.reason), (fault, result.reason))
         return list(found.values())
 
 

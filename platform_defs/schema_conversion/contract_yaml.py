@@ -6,7 +6,7 @@ from typing import Any
 from platform_defs.contract.document.node import as_list
 from platform_defs.contract.document.yaml_scalar import yaml_scalar
 from platform_defs.contract.model.contract import Contract
-from platform_defs.contract.writer import document
+from platform_defs.contract.odcs_writer import document
 from platform_defs.formats.blocks.excerpt import printable
 
 _WIDEST = 116  # characters of a comment

@@ -149,7 +149,7 @@ class _Check:
     def _compare(self, snapshot: Snapshot) -> None:
         done = self.findings.counts.get("messages", 0)
         left = snapshot.left_after(snapshot.window.after)
-        with closing(topic_of(self.endpoints, snapshot.eras, self.pipeline)) as topic:
+        with closing(topic_of(self.endpoints, snapshot.versions, self.pipeline)) as topic:
             same_topic(topic, snapshot)
             coverage(snapshot, self.findings)
             compared = Compared(snapshot, topic, self.findings, lambda now, _: self.progress(done + now, done + left))

@@ -26,24 +26,24 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.offered_columns import named_columns
 from platform_defs.verification.compare.accumulates import Accumulated
-from platform_defs.verification.compare.appends import AppendComparison, Era, Step
+from platform_defs.verification.compare.appends import AppendComparison, Step, VersionValidation
+from platform_defs.verification.compare.chunk_validator import ChunkValidator
 from platform_defs.verification.compare.dead_letters import DeadLetters
 from platform_defs.verification.compare.expected import Expected
 from platform_defs.verification.compare.keyed import KeyedValidator
 from platform_defs.verification.compare.metadata import MetadataValidator
 from platform_defs.verification.compare.report import Findings, Report
 from platform_defs.verification.compare.upserts import UpsertComparison
-from platform_defs.verification.compare.validated import ChunkValidator
 from platform_defs.verification.source.ahead import ahead, threads_of
-from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.contract_versions import ContractVersions
 from platform_defs.verification.source.messages import Topic
 from platform_defs.verification.source.ordered import Ordered
 from platform_defs.verification.source.partitions import Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.snapshot import Snapshot, take_snapshot
 from platform_defs.verification.source.spans import format_span, size, tiling
-from platform_defs.verification.validation.framed import validator_of
-from platform_defs.verification.validation.key_validators import key_validator_of
+from platform_defs.verification.validators.framed import validator_of
+from platform_defs.verification.validators.key_validators import key_validator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def verify(
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")
         refuse_unlike(snapshot)
-        with closing(topic_of(endpoints, snapshot.eras, pipeline)) as topic:
+        with closing(topic_of(endpoints, snapshot.versions, pipeline)) as topic:
             same_topic(topic, snapshot)
             coverage(snapshot, findings)
             compared = Compared(snapshot, topic, findings, progress or (lambda _done, _total: None))
@@ -105,7 +105,7 @@ class Compared:
     def keys(self) -> UpsertComparison:
         """Read the topic. Return the newest messages of an upsert's keys, not yet compared with rows."""
         dead = DeadLetters(self.snapshot.dead_letters())
-        upserts = UpsertComparison(self.snapshot.eras, cache(self._keyed_validator), dead, self.findings)
+        upserts = UpsertComparison(self.snapshot.versions, cache(self._keyed_validator), dead, self.findings)
         self._read(upserts, CHUNK)
         return upserts
 
@@ -144,20 +144,20 @@ class Compared:
         )
         self._read(comparison, CHUNK if plain else TRANSFORMED)
 
-    def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", pinned: Pinned) -> Era:
-        eras = self.snapshot.eras
+    def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", pinned: Pinned) -> VersionValidation:
+        versions = self.snapshot.versions
         known, digest = pinned.transform is not None, transform_digest(pipeline)
         other = pinned.transform != digest
         doubt = OTHER_TRANSFORM if known and other else NOT_NAMED if pinned.contract is None else ""
-        expected = Expected(pipeline, spark, eras, pinned, other_transform=other)
+        expected = Expected(pipeline, spark, versions, pinned, other_transform=other)
         if pipeline.transform is not None:
             spark()  # here, and not in a thread: signals are for the main thread
-        return Era(self._validator(eras.contract(pinned.contract), expected.offered), expected, doubt)
+        return VersionValidation(self._validator(versions.contract(pinned.contract), expected.offered), expected, doubt)
 
     def _keyed_validator(self, pinned: Pinned) -> KeyedValidator:
-        eras, schemas = self.snapshot.eras, self.snapshot.schemas
-        contract = eras.contract(pinned.contract)
-        return KeyedValidator(eras, pinned, self._validator(contract), key_validator_of(contract, schemas))
+        versions, schemas = self.snapshot.versions, self.snapshot.schemas
+        contract = versions.contract(pinned.contract)
+        return KeyedValidator(versions, pinned, self._validator(contract), key_validator_of(contract, schemas))
 
     def _validator(self, contract: Contract, offered: Sequence[str] = ()) -> ChunkValidator:
         """Return the validator of a contract's chunks. `offered`: columns of OFFERED that the transform names."""
@@ -216,14 +216,14 @@ def cover(part: Partition, findings: Findings) -> None:
         findings.bad("uncovered", what, part.number, span[0], size([span]))
 
 
-def topic_of(endpoints: "Endpoints", eras: Eras, pipeline: Pipeline) -> Topic:
+def topic_of(endpoints: "Endpoints", versions: ContractVersions, pipeline: Pipeline) -> Topic:
     """Return the topic, to be closed; with the headers that name schemas, and the metadata that contracts and the
     transform read.
     """
-    contracts = eras.contracts.values()
+    contracts = versions.contracts.values()
     headers = any(contract.wire.framing in ("header", "both") for contract in contracts)
     metadata = any(contract.metadata_fields for contract in contracts) or bool(named_columns(pipeline))
-    return Topic(endpoints.kafka_options(), eras.in_force.topic, headers=headers, metadata=metadata)
+    return Topic(endpoints.kafka_options(), versions.in_force.topic, headers=headers, metadata=metadata)
 
 
 def refuse_unlike(snapshot: Snapshot) -> None:

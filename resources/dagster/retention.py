@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from resources.dagster.storage import EventLog
-from resources.postgres.session.connection import error_of, queries
+from resources.postgres.session.connection import error_for_sqlstate, queries
 
 PAGE = 2_000  # runs looked up, or events and evaluations deleted, per statement
 
@@ -49,7 +49,7 @@ def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
                 while (gone := connection.exec_driver_sql(queries()[statement], given).rowcount) > 0:
                     counts[number] += gone
     except DBAPIError as error:
-        raise error_of(getattr(error.orig, "pgcode", None), str(error.orig).strip(), "ledger") from error
+        raise error_for_sqlstate(getattr(error.orig, "pgcode", None), str(error.orig).strip(), "ledger") from error
     except (DagsterPostgresException, PoolTimeout) as error:
-        raise error_of(None, str(error), "ledger") from error
+        raise error_for_sqlstate(None, str(error), "ledger") from error
     return PrunedLog(runs, *counts)

@@ -96,7 +96,7 @@ class Proxy:
             link.reset()
         return len(links)
 
-    def mend(self) -> None:
+    def clear_faults(self) -> None:
         """End all faults: blocked data is passed on."""
         self.rule, self.latency, self.silent = None, 0.0, False
 

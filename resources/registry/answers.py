@@ -5,7 +5,7 @@ from typing import Any
 from confluent_kafka.schema_registry import SchemaRegistryError
 
 from platform_defs.errors import error_policy
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from resources.registry.server import Server, Unreadable
 
 # No such subject, version, schema; no compatibility level of the subject's own:
@@ -40,7 +40,7 @@ def knows_no_guids(server: Server, error: Exception, seconds: float) -> bool:
     gone. A registry lists its types of schemas.
     """
     known = isinstance(error, SchemaRegistryError)
-    if not known or error_policy.of_registry(error.http_status_code) is not Verdict.REFUSED_ROW:
+    if not known or error_policy.of_registry(error.http_status_code) is not ErrorPolicy.REFUSED_ROW:
         return False
     try:
         types: Any = server.ask(lambda client: client.get_schema_types(), seconds)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
 from platform_defs.contract.model.contract import Format
-from platform_defs.contract.writer import context_of
+from platform_defs.contract.odcs_writer import context_of
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.writer_schema import WriterSchema

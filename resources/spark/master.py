@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from platform_defs.doctor.addresses import parsed
 from platform_defs.doctor.machine import SparkLook
-from resources.kafka.doctor.connect import connected, resolve
+from resources.kafka.doctor.connection import connected, resolve
 from resources.kafka.doctor.conversation import Stopped
 
 SCHEME = "spark://"

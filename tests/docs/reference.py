@@ -19,7 +19,7 @@ from platform_defs import errors
 from platform_defs.cli import main as tidegate
 from platform_defs.cli.main import COMMANDS
 from platform_defs.contract.keys.contract_keys import REQUIRED, SECTIONS, TYPES, Key, Section
-from platform_defs.contract.keys.message_sources import SOURCES
+from platform_defs.contract.keys.field_sources import SOURCES
 from platform_defs.contract.model.column_types import FIXED, ColumnType, column_type
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.expectations import EXPECTATIONS
@@ -29,15 +29,15 @@ from platform_defs.producing.java_names import JAVA, JavaOption
 from platform_defs.producing.options import OPTIONS
 from platform_defs.schema_conversion.exporting import export_schema
 from resources.process.settings import SETTINGS
-from tests.docs.tables import code, table
-from tests.docs.verdicts import (
-    verdict_kinds,
-    verdicts_of_errors,
-    verdicts_of_kafka,
-    verdicts_of_postgres,
-    verdicts_of_registry,
-    verdicts_of_spark,
+from tests.docs.error_policies import (
+    policies_of_errors,
+    policies_of_kafka,
+    policies_of_postgres,
+    policies_of_registry,
+    policies_of_spark,
+    policy_kinds,
 )
+from tests.docs.tables import code, table
 from tests.unit.contract.contract_mistakes import GOOD, MISTAKES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -292,12 +292,12 @@ PARTS: dict[str, Callable[[], str]] = {
         java_options,
         error_tree,
         commands,
-        verdict_kinds,
-        verdicts_of_postgres,
-        verdicts_of_kafka,
-        verdicts_of_registry,
-        verdicts_of_spark,
-        verdicts_of_errors,
+        policy_kinds,
+        policies_of_postgres,
+        policies_of_kafka,
+        policies_of_registry,
+        policies_of_spark,
+        policies_of_errors,
     )
 }
 

@@ -89,7 +89,7 @@ class Expectations(RuleBasedStateMachine):
             self._stale(run, run.plan)
             return False
         code = self._code([_place(p) for p in known])
-        guessed = run.ahead is not None and run.ahead.guess is not None
+        guessed = run.ahead is not None and run.ahead.speculative is not None
         waits = code or seen["pipeline"]["pending"] or (self.keyed and self._draining(known))
         read = {p["partition"] for p in known}
         new = bool(read) and not waits and any(part.low for part in self._added(read))  # they are read from 0

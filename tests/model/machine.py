@@ -91,7 +91,7 @@ class Machine(TopicEvents):
     def stage_ahead(self, _draw: Draw) -> None:
         """Let the owner stage the speculative batch after its staged one, if that is worth it."""
         assert self.owner
-        if self.owner.ahead is None or self.owner.ahead.guess is None:
+        if self.owner.ahead is None or self.owner.ahead.speculative is None:
             self.fired["staged ahead"] += self.owner.stage_ahead(self.session)
 
     @event(2, lambda self: self.owner and self.owner.staged)

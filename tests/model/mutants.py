@@ -90,7 +90,7 @@ def _careless_in_recording_ranges(patch: pytest.MonkeyPatch) -> None:
 
 def _never_afresh(limits: Limits, staged: Staged) -> Recent:
     """Keep counting dead letters that a person accepted."""
-    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.counted_messages)
+    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.window_messages)
 
 
 def _of_the_contracts_topic(self: PostgresLease) -> list[Position]:
@@ -115,12 +115,14 @@ def _wherever_positions_are(self: prefetch.SpeculativeBatch, plan: BatchPlan) ->
 
 
 def _unjudged(
-    contract: Contract, context: RunContext, tasks: int, guess: prefetch.SpeculativeBatch | None = None
+    contract: Contract, context: RunContext, tasks: int, speculative: prefetch.SpeculativeBatch | None = None
 ) -> Any:
     """Take a speculative batch as the next batch, whatever the topic is by now."""
-    if guess is None or context.ledger.pending() is not None:
+    if speculative is None or context.ledger.pending() is not None:
         return _PLAN_BATCH(contract, context, tasks)
-    return context.ledger.fix(context.broker.describe(contract.topic), guess.batch.ranges, guess.batch.batch_id)
+    return context.ledger.fix(
+        context.broker.describe(contract.topic), speculative.batch.ranges, speculative.batch.batch_id
+    )
 
 
 def _of_every_try(self: PostgresLease, *, keep: int | None = None) -> None:  # it is not kept
@@ -129,7 +131,7 @@ def _of_every_try(self: PostgresLease, *, keep: int | None = None) -> None:  # i
 
 def _of_any_batch(self: prefetch.Prefetch, batch: PendingBatch) -> Any:
     """Take the speculative batch's rows and coverage under the ranges of another batch."""
-    return _TAKE(self, replace(batch, batch_id=self.guess.batch.batch_id if self.guess else batch.batch_id))
+    return _TAKE(self, replace(batch, batch_id=self.speculative.batch.batch_id if self.speculative else batch.batch_id))
 
 
 def _of_any_leader(staged: Staged) -> list[Position]:

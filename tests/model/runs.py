@@ -124,14 +124,14 @@ class AheadWithoutSpark(Prefetch):
         super().__init__(Pipeline(context.ledger.contract), context, lambda: True)  # pyright: ignore
         self._connection = connection
 
-    def _stage(self, guess: SpeculativeBatch) -> Begun:
-        opened: Any = self._context.ledger.open_staging(guess.batch)
+    def _stage(self, speculative: SpeculativeBatch) -> Begun:
+        opened: Any = self._context.ledger.open_staging(speculative.batch)
         area = Area(opened.staging_id, opened.table, self._connection)
-        work = TaskWork(self._pipeline.contract, guess.batch.ranges, self._context.source, area)
+        work = TaskWork(self._pipeline.contract, speculative.batch.ranges, self._context.source, area)
         winners = [_attempt(work, number) for number in range(len(work.ranges))]
         job: Future[Results] = Future()
         job.set_result([{"attempt": str(name), "rows": rows} for one in winners for name, rows in one.items()])
-        return Begun(guess, work, None, "", job)  # pyright: ignore[reportArgumentType]  # no Spark job to be cancelled
+        return Begun(speculative, work, cast("Any", None), "", job)  # there is no Spark job
 
 
 @dataclass
@@ -164,16 +164,16 @@ class Run:
     def plan(self) -> PendingBatch | None:
         """Execute step 1, as drain and run_batch begin it."""
         self.hold.sweep(keep=self.ahead and self.ahead.staging_id)
-        self.epochs, guess = self.log.epochs(), self.ahead and self.ahead.guess
-        self.pending = batch.plan_batch(self.contract, self.context, tasks=2, guess=guess)
+        self.epochs, speculative = self.log.epochs(), self.ahead and self.ahead.speculative
+        self.pending = batch.plan_batch(self.contract, self.context, tasks=2, speculative=speculative)
         self.staged, self.lost, self.truncated = None, "", False
         return self.pending
 
     @property
     def guessed(self) -> bool:
         """True if the planned batch is the speculative one, already staged."""
-        guess = self.ahead and self.ahead.guess
-        return bool(guess and self.pending and guess.batch.batch_id == self.pending.batch_id)
+        speculative = self.ahead and self.ahead.speculative
+        return bool(speculative and self.pending and speculative.batch.batch_id == self.pending.batch_id)
 
     def stage_ahead(self, connection: psycopg.Connection[Any]) -> bool:
         """Execute steps 2 to 5 for the batch after the staged one; return True if that was worth it."""
@@ -181,7 +181,7 @@ class Run:
         self.ahead = self.ahead or AheadWithoutSpark(self.context, connection)
         self.read_ahead_of = self.log.describe(self.contract.topic).topic_id
         self.ahead.begin(self.pending)
-        return self.ahead.guess is not None
+        return self.ahead.speculative is not None
 
     def stage(self, connection: psycopg.Connection[Any], *, losers: bool = False) -> Staged:
         """Execute steps 2 to 5. With `losers`, stage each range once more by an attempt whose result never arrives."""

@@ -13,9 +13,9 @@ from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.supported import decode
-from platform_defs.verification.compare.validated import ChunkValidator
+from platform_defs.verification.compare.chunk_validator import ChunkValidator
 from platform_defs.verification.source.messages import Chunk
-from platform_defs.verification.validation.validator import Validator
+from platform_defs.verification.validators.validator import Validator
 
 Outcome = tuple[Any, ...] | str  # the values of a row, in one spelling; or the class of a fault
 Columns = tuple[tuple[str, str], ...]  # names and types of a contract's columns
@@ -72,7 +72,7 @@ def _read_single(contract: Contract, value: bytes) -> Outcome:
 def _read_verify(contract: Contract, value: bytes) -> Outcome:
     values: list[bytes | None] = [GOOD, value, GOOD]
     none: list[bytes | None] = [None] * 3
-    found = _validator(contract).validated(Chunk(0, 0, 3, [0, 1, 2], none, values, none, none))
+    found = _validator(contract).validate(Chunk(0, 0, 3, [0, 1, 2], none, values, none, none))
     rows = zip(found.places.tolist(), found.rows.to_pylist(), strict=True)
     read: dict[int, Outcome] = {place: tuple(row.values()) for place, row in rows}
     return _in_the_middle(read | {place: why.reason for place, why in found.others.items()}, contract)

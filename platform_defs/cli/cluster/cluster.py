@@ -65,7 +65,7 @@ def health(
     until = time.monotonic() + timeout
     shown = None
     while True:
-        seen, found = _examined(look, waits=watch or exit_when_healthy)
+        seen, found = _observe_health(look, waits=watch or exit_when_healthy)
         done = not watch if not exit_when_healthy else found is not None and found.healthy
         over = exit_when_healthy and time.monotonic() > until
         if seen is not None and found is not None and (done or over or watch):
@@ -82,7 +82,7 @@ def _look() -> Look:
     return Look(kafka_alone())
 
 
-def _examined(look: Look, *, waits: bool) -> tuple[Observed | None, Health | None]:
+def _observe_health(look: Look, *, waits: bool) -> tuple[Observed | None, Health | None]:
     """Return the observed state and the health; None for both while no broker answers, if `waits`."""
     from platform_defs.cluster import health as cluster_health
     from resources.process.settings import settings

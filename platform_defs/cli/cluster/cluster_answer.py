@@ -12,7 +12,7 @@ from platform_defs.errors.words import plural
 if TYPE_CHECKING:
     from platform_defs.cluster.health import Health
     from platform_defs.cluster.observed import Broker, Observed, Partition
-    from platform_defs.cluster.partition_states import PartitionState
+    from platform_defs.cluster.partition_health import PartitionHealth
     from platform_defs.cluster.skew import BrokerLoad, TopicSkew
 
 
@@ -30,7 +30,7 @@ def health_json(seen: Observed, found: Health) -> dict[str, Any]:
     }
 
 
-def _worst_json(item: PartitionState) -> dict[str, Any]:
+def _worst_json(item: PartitionHealth) -> dict[str, Any]:
     held = item.partition
     return {
         "topic": held.topic,

@@ -153,7 +153,7 @@ def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
     from platform_defs.engine.explain import dead_letter_limit, how
 
     limits, pending = contract.limits, status.pending
-    accepted = pending is not None and pending.decided_by_a_person
+    accepted = pending is not None and pending.resolved_by_user
     share, minimum = limits.dead_letter_share, limits.dead_letter_minimum
     return PlanAnswer(
         pipeline=contract.pipeline,

@@ -3,7 +3,7 @@
 from typing import get_args
 
 from platform_defs.contract.document.section import REQUIRED, Key, Section
-from platform_defs.contract.keys.message_sources import SOURCE
+from platform_defs.contract.keys.field_sources import SOURCE
 from platform_defs.contract.keys.value_kinds import PATH, several, text, whole, words
 from platform_defs.contract.model.contract import (
     Format,

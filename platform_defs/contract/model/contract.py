@@ -180,7 +180,7 @@ class Limits:
     retention_seconds: float = 30 * 86_400.0  # of the ledger's history (operations/runs/prune.py)
 
     @property
-    def counted_messages(self) -> float:
+    def window_messages(self) -> float:
         """The number of latest messages that the limit applies to: of so many, the minimum is just the share."""
         return self.dead_letter_minimum / self.dead_letter_share
 

@@ -13,21 +13,21 @@ def recent_with(limits: Limits, staged: Staged) -> Recent:
     """Return the latest messages once `staged` is published. After a batch that a person accepted, counting starts
     again.
     """
-    if staged.pending.decided_by_a_person:
+    if staged.pending.resolved_by_user:
         return NONE_YET
-    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.counted_messages)
+    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.window_messages)
 
 
 def break_circuit(contract: Contract, staged: Staged, faults: Sequence[FaultGroup]) -> None:
     """Raise Halt above the contract's limit of dead letters, in this batch or among the latest messages, and if the
     transform fails on everything that it gets.
     """
-    if staged.pending.decided_by_a_person:
+    if staged.pending.resolved_by_user:
         return
     failed = sum(group.count for group in faults if group.stage == "transform")
     broken = failed >= 2 and not staged.rows  # it fails on all there is: it looks broken, however few they are
     batch = Counted(staged.messages, staged.dead_letters)
-    latest = recent_with(contract.limits, staged).latest(contract.limits.counted_messages)
+    latest = recent_with(contract.limits, staged).latest(contract.limits.window_messages)
     if broken or contract.limits.exceeded_by(batch) or contract.limits.exceeded_by(latest):
         raise _halt(
             contract,

@@ -66,7 +66,7 @@ def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: CountsFa
     if schemas is None or not staged.dead_letters:
         return
     _refuse_forgotten(contract, schemas, staged)
-    if any(item.schemas for item in staged.coverage) or staged.pending.decided_by_a_person:
+    if any(item.schemas for item in staged.coverage) or staged.pending.resolved_by_user:
         return
     unknown = [group for group in ledger.faults(staged) if group.error_class == "UnknownSchemaId"]
     if not unknown or schemas.is_familiar():

@@ -48,7 +48,7 @@ class Bisection:
     suspects: tuple[Suspect, ...] = ()  # of an earlier try: tried first
     failed: list[OffsetRange] = field(default_factory=list[OffsetRange])  # single messages, in the order of the tries
 
-    def find_poison(self, failure: Failure) -> tuple[OffsetRange, Failure]:
+    def find_bad_message(self, failure: Failure) -> tuple[OffsetRange, Failure]:
         """Return the range of one offset that makes the batch fail, and its failure. `failure` is the whole batch's.
 
         Raises NotReproduced if no part fails again when tried alone: then it was not the message. Raises

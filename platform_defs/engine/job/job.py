@@ -17,7 +17,7 @@ from platform_defs.engine.task.same_install import Batches
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.engine.task.task_errors import UpstreamFailed, from_envelope, to_envelope, upstream
 from platform_defs.errors import BadInput, SparkAway, TidegateError, TransformFailed, error_policy
-from platform_defs.errors.error_policy import JavaCause, Verdict
+from platform_defs.errors.error_policy import ErrorPolicy, JavaCause
 from platform_defs.offsets import OffsetRange, tasks_for
 
 InTask = Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -76,11 +76,11 @@ def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateErr
     if (ours := from_envelope(text, nonce)) is not None:
         return ours
     match error_policy.of_spark(causes):
-        case Verdict.REFUSED_ROW:
+        case ErrorPolicy.REFUSED_ROW:
             return TransformFailed(message, of_data=True)
-        case Verdict.SUSPECT:
+        case ErrorPolicy.SUSPECT:
             return TransformFailed(message)
-        case Verdict.BAD_INPUT:
+        case ErrorPolicy.BAD_INPUT:
             return BadInput(f"Spark cannot run the transform: {message}")
         case _:
             return SparkAway.in_job(message)

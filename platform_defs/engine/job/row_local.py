@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from platform_defs.contract.model.digest import digest_of, transform_digest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.transform_sources import changed_source
-from platform_defs.contract.writer import contract_digest
+from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.engine.job.job import InTask, as_ours, bound, run
 from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.job.keep_nothing import Nowhere

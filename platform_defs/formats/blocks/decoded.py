@@ -87,7 +87,7 @@ def parts_of(starts: Integers, stops: Integers, most_bytes: int) -> Iterable[tup
 def in_order(
     schema: pa.Schema, pieces: Sequence[tuple[pa.RecordBatch, pa.Int64Array]]
 ) -> tuple[pa.RecordBatch, pa.Int64Array]:
-    """Return rows that were read in pieces, each in the order of the block, as one batch in that order."""
+    """Merge batches, each sorted by message index, into one batch in that order."""
     if len(pieces) == 1:
         return pieces[0]
     rows = pa.Table.from_batches([rows for rows, _ in pieces], schema).combine_chunks()

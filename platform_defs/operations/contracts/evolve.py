@@ -15,7 +15,7 @@ import psycopg
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from platform_defs.contract.model.contract import Contract, Table
-from platform_defs.contract.writer import contract_digest
+from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.engine.ports import crash_points
 from platform_defs.errors import BadInput, ChangedMeanwhile, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.errors.words import plural

@@ -191,12 +191,8 @@ class Groups:
         if not topics:
             topics = sorted({topic for topic, _ in found.places})
             if len(topics) != 1:
-                named = (
-                    f"several topics: {', '.join(topics)}"
-                    if topics
-                    else ("no topic, according to its committed offsets")
-                )
-                raise BadInput(f"{name} reads {named}. Name the topic to reset", field="--topic")
+                reads = f"reads several topics: {', '.join(topics)}" if topics else "has no committed offsets"
+                raise BadInput(f"{name} {reads}. Name the topic to reset", field="--topic")
         topics = list(dict.fromkeys(topics))
         for topic in topics:
             check_topic_name(topic)

@@ -15,8 +15,8 @@ from platform_defs.operations.measuring.recipes import FLOWING, Field
 from platform_defs.operations.measuring.sending import Pace, Stream
 from platform_defs.operations.measuring.topic import Topic, alive, wait_until
 from platform_defs.operations.measuring.zombie import HALF, ZOMBIE, Zombie
+from platform_defs.producing.journal_check import Round, compare_with_log
 from platform_defs.producing.measured import Measured, summed_up
-from platform_defs.producing.outcome import Round, evaluate
 from platform_defs.producing.presets import Preset
 from resources.local.processes import ServerFailed
 from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
@@ -143,7 +143,7 @@ class Laboratory:
         except BaseException:
             stream.leave()
             raise
-        found = evaluate(stream.end(), topic.numbers(), fired=fired)
+        found = compare_with_log(stream.end(), topic.numbers(), fired=fired)
         return found if zombie is None else _with_zombie(found, topic)
 
     def _pace(self, fault: Fault, preset: Preset) -> Pace:

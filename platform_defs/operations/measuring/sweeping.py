@@ -13,7 +13,7 @@ from platform_defs.operations.measuring.sending import SIZE, Pace, Stream
 from platform_defs.operations.measuring.statistics import ProducerStatistics
 from platform_defs.operations.measuring.topic import Topic
 from platform_defs.producing.journal import FAILED, KEYS
-from platform_defs.producing.outcome import latencies, quantile, throughput
+from platform_defs.producing.journal_check import latencies, quantile, throughput
 from platform_defs.producing.presets import PRESETS
 from platform_defs.producing.sweeps import STEADY, Setting, SweepRound, Swept, sweep_of
 from resources.local.three_brokers import NUMBERS, ThreeBrokers

@@ -5,7 +5,7 @@ schemas.
 from collections.abc import Callable, Sequence
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.orchestration.kafka.schema_results import CheckedSchema, SchemaFit
+from platform_defs.orchestration.kafka.schema_check_results import CheckedSchema, SchemaFit
 from resources.postgres.ledger.answers import UsedSchema
 
 MAX_IDS = 5  # named in a warning

@@ -14,13 +14,13 @@ import dagster as dg
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.reserved import WRITER_SCHEMAS_FIT
-from platform_defs.contract.writer import contract_digest
+from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.errors import BadInput, RegistryAway, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.orchestration.dagster_runs.keys import topic_key
 from platform_defs.orchestration.kafka.key_schemas import keys_apart
-from platform_defs.orchestration.kafka.schema_results import CheckedSchema, SchemaFit, evaluation, fit_of
+from platform_defs.orchestration.kafka.schema_check_results import CheckedSchema, SchemaFit, check_schema, evaluation
 from platform_defs.orchestration.kafka.topic_assets import Topic
 from platform_defs.orchestration.reporting.halts import as_result, shows_otherwise
 from platform_defs.orchestration.scheduler.survey import kept_survey
@@ -229,4 +229,4 @@ class Look:
     def _check(self, contract: Contract, by: str, place: Place, schema: WriterSchema) -> None:
         if len(self._memory.fits) > MAX_KEPT:
             self._memory.fits.clear()
-        self._memory.fits[by, place] = fit_of(contract, schema)
+        self._memory.fits[by, place] = check_schema(contract, schema)

@@ -12,7 +12,7 @@ import dagster as dg
 
 from platform_defs.cluster.observed import Observed as Cluster
 from platform_defs.cluster.observed import Partition
-from platform_defs.cluster.partition_states import PartitionState, State, count, partition_states, worst
+from platform_defs.cluster.partition_health import PartitionHealth, State, count, partition_health, worst
 from platform_defs.contract.model.reserved import GROUPS_WITHIN_RETENTION, REPLICAS_IN_SYNC, TOPIC_MATCHES
 from platform_defs.errors import BrokerAway, TidegateError, TopicMissing
 from platform_defs.errors.words import plural
@@ -107,7 +107,7 @@ def evaluations(topics: Sequence[Topic], admin: TopicAdmin) -> list[dg.AssetChec
     none answers at all.
     """
     observed, refused = admin.observe_each([topic.name for topic in topics])
-    found = evaluations_of([topic for topic in topics if topic.name not in refused], observed)
+    found = compare_topics([topic for topic in topics if topic.name not in refused], observed)
     for topic in topics:
         if isinstance(why := refused.get(topic.name), BrokerAway):
             found += unknown([topic], why)
@@ -124,7 +124,7 @@ def unknown(topics: Sequence[Topic], why: TidegateError) -> list[dg.AssetCheckEv
     ]
 
 
-def evaluations_of(topics: Sequence[Topic], observed: Observed) -> list[dg.AssetCheckEvaluation]:
+def compare_topics(topics: Sequence[Topic], observed: Observed) -> list[dg.AssetCheckEvaluation]:
     """Return both checks of each topic; only the first for a topic that does not exist."""
     declared = declarations([contract for topic in topics for contract in topic.contracts], (), "topics.yaml")
     contradicted = {violation.topic: violation.message for violation in declared.refused}
@@ -160,7 +160,7 @@ def _differences(declared: Declared, observed: Observed) -> list[str]:
 
 
 def _in_sync(topic: str, there: ObservedTopic) -> dg.AssetCheckEvaluation:
-    states = partition_states(Cluster("", (), tuple(_partitions(topic, there)), None))
+    states = partition_health(Cluster("", (), tuple(_partitions(topic, there)), None))
     counts, bad = count(states), worst(states)
     refused = [item for item in bad if item.state in (State.offline, State.under_min_in_sync)]
     severity = dg.AssetCheckSeverity.ERROR if refused else dg.AssetCheckSeverity.WARN if bad else None
@@ -179,7 +179,7 @@ def _partitions(topic: str, there: ObservedTopic) -> Iterator[Partition]:
         yield Partition(topic, number, one.leader, one.replicas, one.in_sync, least)
 
 
-def _in_words(bad: Sequence[PartitionState], partitions: int) -> str:
+def _in_words(bad: Sequence[PartitionHealth], partitions: int) -> str:
     if not bad:
         return f"{plural(partitions, 'partition')}, all replicas in sync."
     what = {

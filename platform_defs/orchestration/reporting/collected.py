@@ -21,7 +21,7 @@ def groups(batches: Iterable[Published]) -> list[list[Published]]:
     at: dict[int, int] = {}
     for batch in batches:
         starts = _first(batch)
-        goes_on = found and _decided_by(found[-1][-1]) == _decided_by(batch)
+        goes_on = found and _group_key(found[-1][-1]) == _group_key(batch)
         if not goes_on or any(at.get(partition, start) != start for partition, start in starts.items()):
             found.append([])
             at = {}
@@ -63,7 +63,7 @@ def changes(batches: Sequence[Published]) -> RowChanges | None:
     return sum(counts, RowChanges(0, 0)) if len(counts) == len(batches) else None
 
 
-def _decided_by(batch: Published) -> tuple[str, str | None, str]:
+def _group_key(batch: Published) -> tuple[str, str | None, str]:
     return batch.contract_version, batch.contract_digest, batch.registry
 
 

@@ -15,7 +15,7 @@ from platform_defs.engine.batch import Budget
 from platform_defs.errors import BrokerAway, Fenced, LedgerAway, PipelineHeld
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.scheduler.handover import HANDOVER, SHIFT
-from platform_defs.orchestration.scheduler.run_end import LOOK, OtherRuns, Turned
+from platform_defs.orchestration.scheduler.run_policy import FULL_POLL_SECONDS, OtherRuns, Turned
 from platform_defs.orchestration.scheduler.waiting import Seen, may_have_turns, wants_turn
 from resources.dagster.storage import STORAGE_AWAY
 
@@ -72,7 +72,7 @@ def in_small_batches(pipeline: Pipeline) -> Pipeline:
 
 @dataclass(frozen=True)
 class SchedulerInputs:
-    """The functions by which the goal observes and asks for another run."""
+    """The functions by which the policy observes and asks for another run."""
 
     look: Callable[[Sequence[Contract]], Sequence[Seen]]
     ends: Callable[[Iterable[Place]], Mapping[Place, int]]
@@ -84,7 +84,7 @@ class SchedulerInputs:
 
 
 class Continuous:
-    """Gives turns to all pipelines with unread messages, those that have waited longest for a turn first (see Goal).
+    """Gives turns to all pipelines with unread messages, those that have waited longest first (see RunPolicy).
 
     Ends when it is superseded, at the end of its shift, or if systems do not answer for AWAY seconds. `age`: of the
     run, in seconds.
@@ -104,7 +104,7 @@ class Continuous:
         self._rests: dict[str, float] = {}  # until when
         self._failed: dict[str, int] = {}  # times in a row
         self._last: dict[str, float] = {}  # when each had its last turn
-        self._next_look = self._next_poll = 0.0
+        self._next_full_poll = self._next_offset_poll = 0.0
         self._away_since: float | None = None
         self._away: Exception | None = None  # for too long
         self._one_turn = self._asked = False
@@ -112,7 +112,7 @@ class Continuous:
         self._needed: float | None = None  # bytes of memory, once that has settled
 
     def wanted(self, busy: Iterable[str]) -> Sequence[str]:
-        """See Goal. If no pipeline wants a turn, wait until one does, or the run is to end."""
+        """See RunPolicy. If no pipeline wants a turn, wait until one does, or the run is to end."""
         taken = set(busy)
         self._unread -= taken
         while True:
@@ -131,7 +131,7 @@ class Continuous:
         return bool(self._unread)
 
     def turned(self, name: str, turn: Turned) -> None:
-        """See Goal. The next poll of the ends shows whether it wants another."""
+        """See RunPolicy. The next poll of the ends shows whether it wants another."""
         self._unread.discard(name)
         if self._unreported:
             self._unreported.discard(name)
@@ -141,15 +141,15 @@ class Continuous:
         self._read.setdefault(name, {}).update(turn.next_offsets)
         if not turn.batches:
             self._rests[name] = time.monotonic() + EMPTY
-        self._next_poll = 0.0
+        self._next_offset_poll = 0.0
 
     def failed(self, name: str, error: Exception) -> bool:
-        """See Goal. It is tried again once a full poll shows that it may be. Being taken over is no failure."""
+        """See RunPolicy. It is tried again once a full poll shows that it may be. Being taken over is no failure."""
         self._unread.discard(name)
         self._known.pop(name, None)
         rest = self._rest_after(name, error)
         self._rests[name] = time.monotonic() + rest
-        self._next_look = min(self._next_look, time.monotonic() + rest)
+        self._next_full_poll = min(self._next_full_poll, time.monotonic() + rest)
         return not isinstance(error, PipelineHeld | Fenced)
 
     def rests(self, name: str) -> float:
@@ -187,11 +187,11 @@ class Continuous:
     def _refresh(self, taken: set[str]) -> None:
         """Poll everything, or the ends alone, if it is time."""
         now = time.monotonic()
-        if now < min(self._next_look, self._next_poll):
+        if now < min(self._next_full_poll, self._next_offset_poll):
             return
         rest = self.poll_seconds
         try:
-            if now >= self._next_look:
+            if now >= self._next_full_poll:
                 self._look(taken)
             else:
                 self._poll(taken)
@@ -200,13 +200,13 @@ class Continuous:
             self._put_off(away, now)
         else:
             self._away_since = None
-            self._next_poll = time.monotonic() + rest
+            self._next_offset_poll = time.monotonic() + rest
 
     def _put_off(self, away: Exception, now: float) -> None:
         """Try again in a second; the pipelines known to have unread messages are not tried meanwhile."""
         self._away_since = self._away_since if self._away_since is not None else now
         self._unread.clear()
-        self._next_look = self._next_poll = time.monotonic() + 1.0
+        self._next_full_poll = self._next_offset_poll = time.monotonic() + 1.0
         if now - self._away_since > AWAY:
             self._away = away
 
@@ -224,7 +224,9 @@ class Continuous:
         self._unreported = set(self._around.unreported()) if self._unreported is None else self._unreported
         self._unread = {name for name, item in self._known.items() if wants_turn(item)} - taken
         now = time.monotonic()
-        self._next_look = now + (min(max(HELD, QUIET * (now - began)), LOOK) if elsewhere else LOOK)
+        self._next_full_poll = now + (
+            min(max(HELD, QUIET * (now - began)), FULL_POLL_SECONDS) if elsewhere else FULL_POLL_SECONDS
+        )
 
     def _poll(self, taken: set[str]) -> None:
         topics = {name: item.view for name, item in self._known.items() if isinstance(item.view, TopicView)}

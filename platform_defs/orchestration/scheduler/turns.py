@@ -21,7 +21,7 @@ from platform_defs.operations.runs.open_run import open_run
 from platform_defs.orchestration.reporting.reporter import Reporter
 from platform_defs.orchestration.scheduler.continuous import SHARE as STAYING
 from platform_defs.orchestration.scheduler.continuous import in_small_batches
-from platform_defs.orchestration.scheduler.run_end import Turned
+from platform_defs.orchestration.scheduler.run_policy import Turned
 from resources.endpoints import Endpoints
 from resources.postgres.ledger.ledger import Ledger
 from resources.spark.session import SparkResource

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from platform_defs.errors.words import noun_for, plural
 from platform_defs.verification.compare.accumulates import Accumulated
+from platform_defs.verification.compare.chunk_validator import ChunkValidator
 from platform_defs.verification.compare.dead_letters import (
     LATE,
     OTHER_BYTES,
@@ -26,13 +27,12 @@ from platform_defs.verification.compare.differences import Difference, differenc
 from platform_defs.verification.compare.expected import Expected
 from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.compare.skipped import SkippedRecords
-from platform_defs.verification.compare.validated import ChunkValidator
 from platform_defs.verification.source.messages import Chunk, Topic
 from platform_defs.verification.source.ordered import Ordered
 from platform_defs.verification.source.partitions import DeadLetter, Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.spans import Offsets, Span, format_span, less, missing, size, within
-from platform_defs.verification.validation.validator import NoRow
+from platform_defs.verification.validators.validator import NoRow
 
 STEP = 100_000  # offsets checked together if the topic no longer has messages
 
@@ -40,7 +40,7 @@ Step: TypeAlias = Callable[[], int | None]  # reports faults; returns the number
 
 
 @dataclass(frozen=True)
-class Era:
+class VersionValidation:
     """The validation of messages by one contract version, and their expected rows."""
 
     validator: ChunkValidator
@@ -69,7 +69,7 @@ class _Chunk:
     """A chunk's messages with their expected and actual results."""
 
     part: Partition
-    era: Era
+    version: VersionValidation
     messages: Chunk
     dead: dict[int, list[DeadLetter]]
     made: _Made
@@ -85,7 +85,7 @@ class _Chunk:
 class AppendComparison:
     """The comparison of the topic and the tables, read in parallel."""
 
-    era: Callable[[Pinned], Era]
+    version: Callable[[Pinned], VersionValidation]
     rows: Ordered
     dead: DeadLetters
     accumulated: list[Accumulated]
@@ -105,12 +105,12 @@ class AppendComparison:
             yield partial(self._deleted, part, start, until, self.dead.before(part.number, until))
         skipped = SkippedRecords(part.counted)
         for start, until, pinned in part.by_contract(first, part.next):
-            era = self.era(pinned)
+            version = self.version(pinned)
             for read in topic.chunks(part.number, start, until, chunk):
                 messages = read.without(part.skips)
                 dead = self.dead.before(part.number, messages.until_offset)
-                made = threads.submit(_made, era, messages, dead, settled_in(part, messages, dead))
-                yield partial(self._chunk, part, era, messages, dead, made, skipped)
+                made = threads.submit(_made, version, messages, dead, settled_in(part, messages, dead))
+                yield partial(self._chunk, part, version, messages, dead, made, skipped)
         yield partial(skipped.compare, part.number, self.findings)
 
     def strays(self, partition: int, offset: int) -> Step:
@@ -128,7 +128,7 @@ class AppendComparison:
     def _chunk(
         self,
         part: Partition,
-        era: Era,
+        version: VersionValidation,
         messages: Chunk,
         dead: dict[int, list[DeadLetter]],
         making: "Future[_Made]",
@@ -140,13 +140,13 @@ class AppendComparison:
             self.findings.count("unverifiable", len(made.not_made))
             compared = have.filter(pa.array(~np.isin(offsets_of(have), made.not_made)))
         for table in self.accumulated:
-            table.add(want if compared is have and table.reads <= {*era.columns} else have)
-        self._retyped(part, era, have)
+            table.add(want if compared is have and table.reads <= {*version.columns} else have)
+        self._retyped(part, version, have)
         found = differences(want, compared.select(want.schema.names))
         places = places_of(np.array(messages.offsets, np.int64), sorted({*dead, *made.others, *found}))
         chunk = _Chunk(
             part=part,
-            era=era,
+            version=version,
             messages=messages,
             dead=dead,
             made=made,
@@ -155,7 +155,7 @@ class AppendComparison:
             places=places,
         )
         self._count(chunk, want)
-        self.findings.partly(era.expected.not_compared, len(chunk.wanted))
+        self.findings.partly(version.expected.not_compared, len(chunk.wanted))
         skipped.add(messages.offsets, skipped_in(made.others, dead))
         for offset in chunk.found:
             self._differs(chunk, offset)
@@ -166,10 +166,10 @@ class AppendComparison:
         self._undelivered(part, gaps, have, dead)
         return len(messages)
 
-    def _retyped(self, part: Partition, era: Era, have: pa.Table) -> None:
+    def _retyped(self, part: Partition, version: VersionValidation, have: pa.Table) -> None:
         """Report columns whose type is no longer the one of the messages' contract version."""
-        if have.num_rows and era.expected.retyped:
-            what = f"{era.expected.retyped}, and the rows were not rebuilt (tidegate replay rebuilds them)"
+        if have.num_rows and version.expected.retyped:
+            what = f"{version.expected.retyped}, and the rows were not rebuilt (tidegate replay rebuilds them)"
             self.findings.bad("wrong", what, part.number, int(offsets_of(have)[0]), have.num_rows)
 
     def _count(self, chunk: _Chunk, want: pa.Table) -> None:
@@ -182,7 +182,7 @@ class AppendComparison:
         """Report the difference between an offset's rows and the expected ones."""
 
         def bad(kind: str, what: str) -> None:
-            self.findings.bad(kind, f"{what}{chunk.era.doubt}", chunk.part.number, offset)
+            self.findings.bad(kind, f"{what}{chunk.version.doubt}", chunk.part.number, offset)
 
         gone, extra = chunk.found[offset]
         row, letters = chunk.made.others.get(offset), chunk.dead.get(offset, [])
@@ -197,7 +197,7 @@ class AppendComparison:
         elif letters:
             return  # refused after decoding, and without rows: as it should be
         elif gone and extra:
-            unlike = self.findings.unlike(self.findings.row_table, chunk.era.columns, extra[0], gone[0])
+            unlike = self.findings.unlike(self.findings.row_table, chunk.version.columns, extra[0], gone[0])
             bad("wrong", f"the row differs from the message: {unlike}")
         elif gone:
             rows = f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')}"
@@ -273,9 +273,11 @@ class AppendComparison:
         return left.spans
 
 
-def _made(era: Era, messages: Chunk, dead: Mapping[int, list[DeadLetter]], settled: set[int]) -> _Made:
+def _made(
+    version: VersionValidation, messages: Chunk, dead: Mapping[int, list[DeadLetter]], settled: set[int]
+) -> _Made:
     """Return the expected results of messages, except of those that may be refused after decoding."""
-    validated, offsets = era.validator.validated(messages), np.array(messages.offsets, np.int64)
+    validated, offsets = version.validator.validate(messages), np.array(messages.offsets, np.int64)
     rows, good = validated.rows, offsets[validated.places]
     late = [offset for offset, letters in dead.items() if any(letter.stage in LATE for letter in letters)]
     late += settled
@@ -283,7 +285,7 @@ def _made(era: Era, messages: Chunk, dead: Mapping[int, list[DeadLetter]], settl
         kept = ~np.isin(good, late)
         rows, good = rows.filter(pa.array(kept)), good[kept]
     others = {messages.offsets[place]: row for place, row in validated.others.items()}
-    made = era.expected.rows(messages.partition, good, rows)
+    made = version.expected.rows(messages.partition, good, rows)
     return _Made(others, settled, len(good) - len(made.not_made), made.not_made, made.table)
 
 

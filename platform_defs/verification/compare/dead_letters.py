@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.source.messages import Chunk
 from platform_defs.verification.source.partitions import DeadLetter, Partition
-from platform_defs.verification.validation.validator import NoRow
+from platform_defs.verification.validators.validator import NoRow
 
 LATE = ("transform", "publish")  # stages that may refuse a message which can be decoded
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from platform_defs.verification.validation.validator import Row
+from platform_defs.verification.validators.validator import Row
 
 PIECE = 1_000  # rows
 

@@ -15,7 +15,7 @@ from platform_defs.errors import BadInput, SparkAway
 from platform_defs.offered_columns import named_columns
 from platform_defs.verification.compare.differences import offsets_of
 from platform_defs.verification.formats.json_columns import canonical_columns
-from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.contract_versions import ContractVersions
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.snapshot import OWN
 from platform_defs.verification.source.spans import Offsets
@@ -55,12 +55,12 @@ class Expected:
         self,
         pipeline: Pipeline,
         spark: "Callable[[], SparkSession]",
-        eras: Eras,
+        versions: ContractVersions,
         pinned: Pinned,
         *,
         other_transform: bool,
     ) -> None:
-        contract, now = eras.contract(pinned.contract), eras.now(pinned)
+        contract, now = versions.contract(pinned.contract), versions.now(pinned)
         self._pipeline, self._spark, self._contract = pipeline, spark, contract
         self.offered = named_columns(pipeline)
         self._is_other = other_transform or _fields(contract) != _fields(pipeline.contract)
@@ -69,12 +69,12 @@ class Expected:
         if pipeline.transform is not None:
             made = {column.name for column in pipeline.contract.row_table.columns}
             self._names = {name: name for name in now.names.values() if name in made}
-            in_force = {column.name for column in eras.in_force.row_table.columns}
+            in_force = {column.name for column in versions.in_force.row_table.columns}
             self.not_compared = now.not_compared | (in_force.intersection(now.names.values()) - made)
         self.retyped = "; ".join(now.retyped.values())
-        types = dict(eras.columns)
+        types = dict(versions.columns)
         self.schema = pa.schema([*((name, types[name]) for name in self._names.values()), *OWN])
-        self._as_text = {name: eras.as_text[name] for name in self._names.values() if name in eras.as_text}
+        self._as_text = {name: versions.as_text[name] for name in self._names.values() if name in versions.as_text}
 
     def rows(self, partition: int, offsets: Offsets, messages: pa.Table) -> Rows:
         """Return the rows of messages: none, one or (with a transform) several for each.

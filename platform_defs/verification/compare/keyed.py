@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from platform_defs.verification.compare.chunk_validator import ChunkValidator, ValidatedChunk
 from platform_defs.verification.compare.newest import NOT_COMPARED, WHATEVER, Newest, Retyped
-from platform_defs.verification.compare.validated import ChunkValidator, Validated
 from platform_defs.verification.formats.json_columns import canonical_columns, same_text
-from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.contract_versions import ContractVersions
 from platform_defs.verification.source.messages import Chunk
 from platform_defs.verification.source.pins import Pinned
-from platform_defs.verification.validation.key_validators import KeyValidator
-from platform_defs.verification.validation.validator import NoRow, Row
+from platform_defs.verification.validators.key_validators import KeyValidator
+from platform_defs.verification.validators.validator import NoRow, Row
 
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 
@@ -34,22 +34,24 @@ class Keyed:
 class KeyedValidator:
     """Validates messages and their keys by one contract, and converts them to table rows."""
 
-    def __init__(self, eras: Eras, pinned: Pinned, validator: ChunkValidator, keys: KeyValidator) -> None:
-        self._validator, self._keys, self._as_text = validator, keys, eras.as_text
-        fields, now = [item.name for item in eras.contract(pinned.contract).message_fields], eras.now(pinned)
+    def __init__(
+        self, versions: ContractVersions, pinned: Pinned, validator: ChunkValidator, keys: KeyValidator
+    ) -> None:
+        self._validator, self._keys, self._as_text = validator, keys, versions.as_text
+        fields, now = [item.name for item in versions.contract(pinned.contract).message_fields], versions.now(pinned)
         self._places = {name: fields.index(column) for column, name in now.names.items()}
         self._known: dict[str, Any] = dict.fromkeys(now.left) | dict.fromkeys(now.not_compared, NOT_COMPARED)
         self._known |= {name: Retyped(what) for name, what in now.retyped.items()}
-        self._schema = pa.schema(eras.columns)
+        self._schema = pa.schema(versions.columns)
 
-    def validated(self, chunk: Chunk, dead: Container[int]) -> Keyed:
+    def validate(self, chunk: Chunk, dead: Container[int]) -> Keyed:
         """Validate all messages of a chunk; `dead` are offsets with dead letters, for which no row is expected."""
         keys = self._texts(chunk)
         unkeyed = {place: key for place, key in enumerate(keys) if isinstance(key, NoRow)}
         plain = not unkeyed and None not in chunk.values
         valued = (place for place, value in enumerate(chunk.values) if value is not None and place not in unkeyed)
         among = None if plain else [*valued]
-        validated = self._validator.validated(chunk, among)
+        validated = self._validator.validate(chunk, among)
         others = unkeyed | validated.others
         kept: dict[Any, int] = {
             key: place
@@ -69,7 +71,9 @@ class KeyedValidator:
                 pass  # one of them is not UTF-8
         return [*map(self._keys.at, repeat(chunk.partition), chunk.offsets, chunk.keys, chunk.key_names)]
 
-    def _newest(self, chunk: Chunk, validated: Validated, kept: dict[str, int]) -> tuple[list[tuple[str, Newest]], int]:
+    def _newest(
+        self, chunk: Chunk, validated: ValidatedChunk, kept: dict[str, int]
+    ) -> tuple[list[tuple[str, Newest]], int]:
         row_of = np.full(len(chunk), -1, np.int64)
         row_of[validated.places] = np.arange(len(validated.places))
         rows = row_of[np.fromiter(kept.values(), np.int64, len(kept))]

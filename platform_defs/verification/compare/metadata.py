@@ -20,9 +20,9 @@ from platform_defs.verification.formats.documents import (
 )
 from platform_defs.verification.formats.values import after_1970, reader
 from platform_defs.verification.source.messages import Chunk
-from platform_defs.verification.validation.key_validators import KeyValidator
-from platform_defs.verification.validation.known_schemas import last_header
-from platform_defs.verification.validation.validator import FieldValidator, NoRow, Row
+from platform_defs.verification.validators.key_validators import KeyValidator
+from platform_defs.verification.validators.known_schemas import last_header
+from platform_defs.verification.validators.validator import FieldValidator, NoRow, Row
 
 _KINDS: Mapping[int, str] = {1: "CreateTime", 2: "LogAppendTime"}
 
@@ -42,7 +42,7 @@ class MetadataValidator:
             row = tuple(self._value(item, read, chunk, place) for item, _, read in self._fields)
         except NotTheType as wrong:
             return NoRow(str(wrong))
-        broken = (validated.broken_rule(value) for (_, validated, _), value in zip(self._fields, row, strict=True))
+        broken = (validator.broken_rule(value) for (_, validator, _), value in zip(self._fields, row, strict=True))
         rule = next(filter(None, broken), None)
         return NoRow(rule) if rule else row
 

@@ -9,7 +9,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from platform_defs.verification.validation.validator import Row
+from platform_defs.verification.validators.validator import Row
 
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 

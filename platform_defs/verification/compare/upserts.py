@@ -27,12 +27,12 @@ from platform_defs.verification.compare.keyed import Keyed, KeyedValidator
 from platform_defs.verification.compare.newest import NOT_COMPARED, Newest, equal_rows, without_waste
 from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.compare.skipped import SkippedRecords
-from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.contract_versions import ContractVersions
 from platform_defs.verification.source.messages import Chunk, Topic
 from platform_defs.verification.source.partitions import DeadLetter, Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.spans import Span, missing, size
-from platform_defs.verification.validation.validator import NoRow, Row
+from platform_defs.verification.validators.validator import NoRow, Row
 
 _WASTE = 500_000  # replaced rows still in memory, beyond the number of keys
 
@@ -41,7 +41,7 @@ _WASTE = 500_000  # replaced rows still in memory, beyond the number of keys
 class UpsertComparison:
     """The comparison of an upsert table. The topic's keys must fit into memory, its messages need not."""
 
-    eras: Eras
+    versions: ContractVersions
     validators: Callable[[Pinned], KeyedValidator]
     dead: DeadLetters
     findings: Findings
@@ -52,7 +52,7 @@ class UpsertComparison:
     _held: int = 0  # rows in blocks
 
     def __post_init__(self) -> None:
-        self.names = [name for name, _ in self.eras.columns]
+        self.names = [name for name, _ in self.versions.columns]
 
     def steps(self, part: Partition, topic: Topic, chunk: int, low: int, threads: Executor) -> Iterator[Step]:
         """Yield the steps that read one partition, as AppendComparison.steps."""
@@ -69,7 +69,7 @@ class UpsertComparison:
                 messages = read.without(part.skips)
                 dead = self.dead.before(part.number, messages.until_offset)
                 settled = settled_in(part, messages, dead)
-                validating = threads.submit(validator.validated, messages, {*dead, *settled})
+                validating = threads.submit(validator.validate, messages, {*dead, *settled})
                 yield partial(self._chunk, part, messages, dead, settled, validating, skipped)
         yield partial(skipped.compare, part.number, self.findings)
 

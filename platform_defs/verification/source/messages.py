@@ -14,7 +14,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from platform_defs.errors import BadInput, BrokerAway, TidegateError
 from platform_defs.offsets import READING
 from platform_defs.verification.source.spans import Span, within
-from platform_defs.verification.validation.known_schemas import last_header
+from platform_defs.verification.validators.known_schemas import last_header
 from resources.kafka.client.reader import QUIET, Follower, Reader
 from resources.kafka.client.refusals import refusal
 

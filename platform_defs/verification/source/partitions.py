@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.verification.source.pins import Pinned, PinnedRange
+from platform_defs.verification.source.pins import ContractRange, Pinned
 from platform_defs.verification.source.spans import ManySpans, Span, less, size, within
 
 
@@ -44,13 +44,13 @@ class Partition:
     counted: tuple[CountedRange, ...] = ()  # ascending
     settled: ManySpans = field(default_factory=ManySpans)  # dead letters that were resolved and pruned
     forgotten: int = 0  # below it, the messages' contracts are pruned
-    pinned_ranges: tuple[
-        PinnedRange, ...
+    contract_ranges: tuple[
+        ContractRange, ...
     ] = ()  # the contract of each range, ascending; if none is named, the one in force
 
-    def by_contract(self, start: int, until: int) -> Iterator[PinnedRange]:
+    def by_contract(self, start: int, until: int) -> Iterator[ContractRange]:
         """Yield [start, until) in pieces, each with its contract version."""
-        for low, high, pinned in self.pinned_ranges:
+        for low, high, pinned in self.contract_ranges:
             if high <= start or low >= until:
                 continue
             if low > start:

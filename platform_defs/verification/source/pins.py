@@ -13,13 +13,13 @@ class Pinned:
     application: int | None = None  # of the contract: it can come into force more than once
 
 
-PinnedRange = tuple[int, int, Pinned]  # from (included), until (excluded)
+ContractRange = tuple[int, int, Pinned]  # from (included), until (excluded)
 
 
-def one_after_another(pinned_ranges: Sequence[PinnedRange]) -> tuple[PinnedRange, ...]:
+def one_after_another(contract_ranges: Sequence[ContractRange]) -> tuple[ContractRange, ...]:
     """Return the pieces in ascending order, adjacent equal ones merged; where pieces overlap, the first one wins."""
-    found: list[PinnedRange] = []
-    for low, high, pinned in sorted(pinned_ranges, key=lambda item: item[:2]):
+    found: list[ContractRange] = []
+    for low, high, pinned in sorted(contract_ranges, key=lambda item: item[:2]):
         start = max(low, found[-1][1]) if found else low
         if found and start == found[-1][1] and found[-1][2] == pinned:
             found[-1] = (found[-1][0], max(found[-1][1], high), pinned)

@@ -21,7 +21,7 @@ from platform_defs.verification.source.arrow_rows import (
     selected,
     table_of,
 )
-from platform_defs.verification.source.eras import read_eras
+from platform_defs.verification.source.contract_versions import read_versions
 from platform_defs.verification.source.ordered import Ordered
 from platform_defs.verification.source.partitions import (
     CountedRange,
@@ -31,10 +31,10 @@ from platform_defs.verification.source.partitions import (
     ReadRange,
     gaps_of,
 )
-from platform_defs.verification.source.pins import Pinned, PinnedRange, one_after_another
+from platform_defs.verification.source.pins import ContractRange, Pinned, one_after_another
 from platform_defs.verification.source.spans import ManySpans, Span, less
 from platform_defs.verification.source.windows import FOREVER, WHOLE, Window
-from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.validators.known_schemas import KnownSchemas, NamedSchema
 from resources.postgres.ledger.migrations import require_current
 from resources.postgres.session.connection import connect, database_errors, queries, session_statement, session_url
 
@@ -64,8 +64,8 @@ class Snapshot:
         self, connection: psycopg.Connection[Any], url: str, contract: Contract, window: Window = WHOLE
     ) -> None:
         self._connection, self._url, self.window = connection, url, window
-        self.eras = read_eras(connection, contract)
-        self.contract = self.eras.in_force
+        self.versions = read_versions(connection, contract)
+        self.contract = self.versions.in_force
         (self._id,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
         self._open = ExitStack()
         self.lost = [LostHistory(*row) for row in self._ask("verify_lost_history")]
@@ -79,19 +79,19 @@ class Snapshot:
         _partition, _offset.
         """
         key = [("_key", pa.string())] if table.disposition == "upsert" else []
-        schema = pa.schema([*self.eras.columns, *key, *OWN])
+        schema = pa.schema([*self.versions.columns, *key, *OWN])
         query = sql.SQL("SELECT {} FROM {} WHERE {} AND {} ORDER BY _partition, _offset").format(
-            selected(schema.names, self.eras.as_text), table_of(table), self._of_this_log(), self.of_batches()
+            selected(schema.names, self.versions.as_text), table_of(table), self._of_this_log(), self.of_batches()
         )
-        return Ordered(self._batches(query, schema, table.name, self.eras.as_text), schema)
+        return Ordered(self._batches(query, schema, table.name, self.versions.as_text), schema)
 
     def rows_of_keys(self, table: Table, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Return an upsert's rows for these keys: the columns of `rows`, _batch_id."""
-        schema = pa.schema([*self.eras.columns, ("_key", pa.string()), *OWN, ("_batch_id", pa.int64())])
+        schema = pa.schema([*self.versions.columns, ("_key", pa.string()), *OWN, ("_batch_id", pa.int64())])
         query = sql.SQL("SELECT {} FROM {} WHERE _key = ANY({}) AND {}").format(
-            selected(schema.names, self.eras.as_text), table_of(table), sql.Literal(list(keys)), self._of_this_log()
+            selected(schema.names, self.versions.as_text), table_of(table), sql.Literal(list(keys)), self._of_this_log()
         )
-        return self._batches(query, schema, table.name, self.eras.as_text)
+        return self._batches(query, schema, table.name, self.versions.as_text)
 
     def accumulated(self, table: Table) -> Iterator[pa.RecordBatch]:
         """Return an accumulate table's rows, in any order."""
@@ -183,16 +183,16 @@ class Snapshot:
         self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[ReadRange], skips: list[Span]
     ) -> Partition:
         covered: list[Span] = []
-        pinned_ranges: list[PinnedRange] = []
+        contract_ranges: list[ContractRange] = []
         forgotten = 0
         for item in ranges:
             kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
             covered += kept
-            pinned_ranges += [(low, high, item.pinned) for low, high in kept]
+            contract_ranges += [(low, high, item.pinned) for low, high in kept]
             forgotten = max([forgotten, *(high for _, high in kept if item.pruned)])
-        pinned = one_after_another(pinned_ranges)
+        pinned = one_after_another(contract_ranges)
         return Partition(
-            number, topic_id, start, until, covered, ManySpans(), skips, pinned_ranges=pinned, forgotten=forgotten
+            number, topic_id, start, until, covered, ManySpans(), skips, contract_ranges=pinned, forgotten=forgotten
         )
 
     def _gaps(self) -> dict[int, ManySpans]:

@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from platform_defs.engine.ports.leader_epochs import LeaderEpochs
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing, error_policy
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.offsets import PartitionView, TopicView
 from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
@@ -103,7 +103,7 @@ class _Asked:
 
     def failure(self, reason: KafkaError) -> TidegateError | _Transient:
         """Return the error to raise for one of Kafka's."""
-        given = self.client.denied if error_policy.of_kafka(reason.name()) is Verdict.AWAY else None
+        given = self.client.denied if error_policy.of_kafka(reason.name()) is ErrorPolicy.AWAY else None
         return refusal(given or reason, self.place, self.needed, self.options) or _Transient(reason.str())
 
 

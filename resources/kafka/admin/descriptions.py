@@ -15,7 +15,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource, OffsetSpec, Reso
 
 from platform_defs.cluster.observed import Broker, Partition
 from platform_defs.errors import BrokerAway, TidegateError, TopicMissing, error_policy
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.kafka.topic_description import Setting, Source
 from platform_defs.offsets import PartitionView
 from resources.kafka.admin.throttles import FOLLOWER, LEADER
@@ -227,7 +227,7 @@ def _view(place: TopicPartition, low: Any, end: Any, high: Any) -> PartitionView
     try:
         first, last, written = low.result(), end.result(), high.result()
     except KafkaException as error:
-        if error_policy.of_kafka(error.args[0].name()) is not Verdict.AWAY:
+        if error_policy.of_kafka(error.args[0].name()) is not ErrorPolicy.AWAY:
             raise
         return BrokerAway(f"the leader of {place.topic}[{place.partition}] does not answer: {error.args[0].str()}")
     if min(first.offset, last.offset, written.offset) < 0:  # OFFSET_INVALID: the leader died just now

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing, error_policy
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Step
 from resources.kafka.admin.topic_views import KafkaTopics
@@ -191,7 +191,7 @@ class TopicAdmin(KafkaTopics):
                     "describe it (ACL Describe)",
                     field=topic,
                 ) from error
-            if error_policy.of_kafka(reason.name()) is Verdict.DENIED:
+            if error_policy.of_kafka(reason.name()) is ErrorPolicy.DENIED:
                 needed = (Right("topic", topic, NEEDED[what]), on_cluster("Create"))
                 raise refusal(reason, f"to {what} {topic}", needed, self.options) or error from error
             if reason.name() in REFUSALS:

@@ -9,7 +9,7 @@ import re
 from confluent_kafka import KafkaError
 
 from platform_defs.errors import BadInput, error_policy
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 
 
 class ConnectionLog:
@@ -29,7 +29,7 @@ class ConnectionLog:
     def denied(self) -> KafkaError | None:
         """The refusal of this user's login, if it is the last error; a broker that went away since replaces it."""
         last = self._last
-        return last if last is not None and error_policy.of_kafka(last.name()) is Verdict.DENIED else None
+        return last if last is not None and error_policy.of_kafka(last.name()) is ErrorPolicy.DENIED else None
 
     def refuse_too_large(self, place: str) -> None:
         """Raise BadInput if the last error was a response that librdkafka may not take: it would request the same

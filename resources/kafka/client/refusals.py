@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from platform_defs.errors import AccessDenied, BadInput, InternalError, TidegateError, error_policy
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from resources.kafka.client.rights import KINDS, PAGE, Right, commands
 
 REMEDY = "Correct TIDEGATE_KAFKA_* (options, certificates), or the topic's name"
@@ -31,13 +31,13 @@ def refusal(
     """
     message = f"{reason.str()} ({reason.name()})"
     match error_policy.of_kafka(reason.name()):
-        case Verdict.DENIED:
+        case ErrorPolicy.DENIED:
             grants = commands(reason.name(), needed, options)
             how = _remedy(reason.name(), grants, options)
             return AccessDenied(f"Kafka refuses {place}: {message}. {how}")
-        case Verdict.BAD_INPUT:
+        case ErrorPolicy.BAD_INPUT:
             return BadInput(f"Kafka refuses {place}: {message}. {REMEDY}")
-        case Verdict.BUG:
+        case ErrorPolicy.BUG:
             return InternalError.of(place, message)
         case _:
             return None
@@ -45,7 +45,7 @@ def refusal(
 
 def remedy(reason: KafkaError, needed: Iterable[Right], options: Mapping[str, Any]) -> str:
     """Return the remedy for an error by which Kafka denies something; "" for any other."""
-    if error_policy.of_kafka(reason.name()) is not Verdict.DENIED:
+    if error_policy.of_kafka(reason.name()) is not ErrorPolicy.DENIED:
         return ""
     return _remedy(reason.name(), commands(reason.name(), needed, options), options)
 

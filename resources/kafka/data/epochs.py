@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from platform_defs.engine.ports.leader_epochs import MessageEpoch
 from platform_defs.errors import BrokerAway, error_policy
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from resources.kafka.client.reader import Reader
 from resources.kafka.client.refusals import refusal, refusing
 from resources.kafka.client.rights import to_run
@@ -53,7 +53,7 @@ class KafkaLeaderEpochs:
     def _insist(self, error: KafkaError, partition: int, offset: int) -> None:
         """Raise AccessDenied if this user may not read, whatever its groups."""
         if (
-            error_policy.of_kafka(error.name()) is Verdict.DENIED
+            error_policy.of_kafka(error.name()) is ErrorPolicy.DENIED
             and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
         ):
             place = f"to read {self.topic}[{partition}] at {offset}"

@@ -21,7 +21,7 @@ from platform_defs.errors import (
     TidegateError,
     error_policy,
 )
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.formats.blocks.block import Block, message_blocks
 from platform_defs.formats.blocks.block import Message as BlockMessage
 from platform_defs.offsets import OffsetRange
@@ -146,7 +146,7 @@ class KafkaSource:
         place = f"{wanted.topic}[{wanted.partition}] at {position}"
         if (refused := refusal(reason, f"to read {place}", (to_run(wanted.topic),), self.options)) is not None:
             raise refused
-        if error_policy.of_kafka(reason.name()) is not Verdict.AWAY:
+        if error_policy.of_kafka(reason.name()) is not ErrorPolicy.AWAY:
             raise MessageUnreadable(
                 f"{wanted.topic}[{wanted.partition}] has data at or after offset {position} that cannot be read: "
                 f"{reason.str()}. Nothing was skipped; the batch will be read again."

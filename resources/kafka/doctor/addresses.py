@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from platform_defs.doctor.addresses import LISTENER_SETTINGS, Address, Answer, Seen
-from resources.kafka.doctor.connect import Place, connected, encrypted, resolve
+from resources.kafka.doctor.connection import Place, connected, encrypted, resolve
 from resources.kafka.doctor.conversation import Conversation, Stopped
 from resources.kafka.doctor.encryption import context_of, trusting, unread
 from resources.kafka.doctor.login import NO_SASL_HERE, log_in

@@ -19,7 +19,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AclOperation, OffsetSpec
 
 from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, TidegateError, TopicMissing, error_policy
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.kafka.groups import CLASSIC, CONSUMER, DEAD, EMPTY, STABLE, Bounds, Group, Member, Place
 from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
@@ -312,7 +312,7 @@ class GroupClient:
             )
         if reason.code() in _ACTIVE:
             return _Active(f"Kafka refuses {place}: {reason.str()}")
-        if error_policy.of_kafka(reason.name()) is Verdict.AWAY:
+        if error_policy.of_kafka(reason.name()) is ErrorPolicy.AWAY:
             reason = self._admin().denied or reason
         return refusal(reason, place, needed, self.options) or self._away(reason.str(), place)
 

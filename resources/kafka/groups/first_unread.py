@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError, TopicPartition
 
 from platform_defs.errors import error_policy
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.formats.blocks.block import timestamp_ms
 from platform_defs.kafka.groups import Place
 from resources.kafka.client.reader import Reader
@@ -58,7 +58,7 @@ def first_unread(options: Mapping[str, Any], offsets: Mapping[Place, int], secon
                     continue  # a second message of a batch; or about a coordinator, which is not needed here
                 if error is None or error.code() == KafkaError._PARTITION_EOF:
                     found[place] = timestamp_ms(*message.timestamp()) if error is None else None
-                elif error_policy.of_kafka(error.name()) is Verdict.DENIED:
+                elif error_policy.of_kafka(error.name()) is ErrorPolicy.DENIED:
                     needed = [Right("topic", place[0], ("Read",))]
                     problems[str(refusal(error, f"to read {place[0]}", needed, options))] = None
                 elif error.retriable():

@@ -20,7 +20,7 @@ from platform_defs.errors import (
     TransactionAborted,
     error_policy,
 )
-from platform_defs.errors.error_policy import Verdict
+from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.producing.outcomes import outcome_of
 from resources.kafka.client.refusals import refusal, remedy
 from resources.kafka.client.rights import Right, to_write
@@ -162,7 +162,7 @@ class Transactions:
 
     def _refused(self, reason: KafkaError) -> Exception | None:
         """Return the error if a right is missing: sending again does not help."""
-        if error_policy.of_kafka(reason.name()) is not Verdict.DENIED:
+        if error_policy.of_kafka(reason.name()) is not ErrorPolicy.DENIED:
             return None
         place = f"a transaction on {self._topic}, which consumers do not see"
         return refusal(reason, place, self._needed, self._options)

@@ -13,8 +13,8 @@ from psycopg.rows import class_row, dict_row
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.system_columns import target_columns
+from platform_defs.contract.odcs_writer import contract_digest, text
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.writer import contract_digest, text
 from platform_defs.errors import BadInput
 from platform_defs.evolution.renames import left_columns, repeated
 from platform_defs.evolution.statements import NOT_NULL, ColumnShape, Shapes, Statement

@@ -6,7 +6,7 @@ contract.
 
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract
-from platform_defs.contract.writer import contract_digest
+from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.engine.plan.replay_plan import SUFFIX as REPLAY
 from platform_defs.engine.ports import crash_points
 from platform_defs.evolution.plan import ChangePlan, plan

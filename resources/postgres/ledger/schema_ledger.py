@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from platform_defs.contract.writer import context_of
+from platform_defs.contract.odcs_writer import context_of
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
 from resources.postgres.session.connection import connect, database_errors, queries

@@ -18,7 +18,7 @@ from psycopg.pq import Conninfo
 from platform_defs.contract.model.classified import NOT_SHOWN
 from platform_defs.engine.task.redaction import unexpected
 from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError, error_policy
-from platform_defs.errors.error_policy import Place, Verdict
+from platform_defs.errors.error_policy import ErrorPolicy, Place
 from resources.postgres.session.pooling import PROTOCOL, require_session_mode
 from resources.postgres.session.session import session_settings, statement
 from resources.process.tls import tls_remedy
@@ -152,11 +152,11 @@ def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generato
 def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = False) -> TidegateError:
     """Return the project's error for `error`."""
     if _ended(error):
-        return error_of(None, f"the connection has ended ({error})", place)
+        return error_for_sqlstate(None, f"the connection has ended ({error})", place)
     state = state_of(error)
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return unexpected("a statement for Postgres", error, hides=hides)  # psycopg itself refuses it
-    return error_of(state, refusal(error, hides=hides), place)
+    return error_for_sqlstate(state, refusal(error, hides=hides), place)
 
 
 def _ended(error: psycopg.Error) -> bool:
@@ -200,14 +200,14 @@ def state_of(error: BaseException) -> str | None:
     return None if by_pooler else state
 
 
-def error_of(state: str | None, message: str, place: Place) -> TidegateError:
+def error_for_sqlstate(state: str | None, message: str, place: Place) -> TidegateError:
     """Return the project's error for this SQLSTATE. `message`: Postgres' own for a statement of `place`."""
     match error_policy.of_sqlstate(state, place):
-        case Verdict.REFUSED_ROW:
+        case ErrorPolicy.REFUSED_ROW:
             return RowRefused(message, error_class=_error_class(state))
-        case Verdict.BAD_INPUT:
+        case ErrorPolicy.BAD_INPUT:
             return BadInput(f"Postgres refuses: {message} (SQLSTATE {state}). {_REMEDY.get(state or '', _SETUP)}")
-        case Verdict.BUG:
+        case ErrorPolicy.BUG:
             return InternalError.of("a statement for Postgres", f"{message} (SQLSTATE {state})")
         case _:
             return LedgerAway(

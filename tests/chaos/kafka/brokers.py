@@ -52,13 +52,13 @@ def broker_stops_answering(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "it waited and continued")
 
 
-def _meet(chaos: Chaos, pipeline: Pipeline, how: int, mend: Callable[[], object]) -> None:
+def _meet(chaos: Chaos, pipeline: Pipeline, how: int, clear_faults: Callable[[], object]) -> None:
     """Run the pipeline; signal the broker in the middle of a range, and wake or restart it from outside."""
     happened = mark(pipeline)
 
     def wait_and_mend() -> None:
         wait_for(happened.exists, "the broker got its signal")
-        mend()
+        clear_faults()
 
     mending = Thread(target=wait_and_mend)
     mending.start()

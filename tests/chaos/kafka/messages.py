@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.model.contract import Column, Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.odcs_writer import text
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.writer import text
 from platform_defs.errors import BadInput, Halt
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

@@ -257,7 +257,7 @@ def kafka_behind_proxies(chaos: Chaos) -> Iterator[tuple[Chaos, World, list[Prox
         yield replace(chaos, world=cluster.world(chaos.world)), cluster.behind_proxies(chaos.world), proxies
     finally:
         for proxy in proxies:
-            proxy.mend()
+            proxy.clear_faults()
 
 
 @contextmanager

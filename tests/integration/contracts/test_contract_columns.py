@@ -9,7 +9,7 @@ import pytest
 from platform_defs.contract.model.column_types import INTEGER, STRING
 from platform_defs.contract.model.contract import Column, Field
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.contract.writer import contract_digest
+from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.errors import BadInput, LedgerAway
 from platform_defs.evolution.statements import NOT_NULL, Given
 from platform_defs.operations.contracts import evolve

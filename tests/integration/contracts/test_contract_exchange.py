@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import assets
 from assets import find_contract
 from platform_defs.cli.main import app
-from platform_defs.contract import writer
+from platform_defs.contract import odcs_writer
 from platform_defs.contract.model.contract import Contract, Format, WireFormat
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.reader.odcs import load
@@ -164,7 +164,7 @@ def gate_of(contract: Contract, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     """Return the result of `tidegate contract check --against registry` for one contract."""
     path = folder / "contracts" / contract.domain / f"{contract.topic}.odcs.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(writer.text(contract))
+    path.write_text(odcs_writer.text(contract))
     monkeypatch.setenv("TIDEGATE_CONTRACTS", str(folder / "contracts"))
     (checked,) = gates.gate([], "registry").contracts
     return checked

@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry import Schema
 from dagster import DagsterInstance
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.contract.writer import contract_digest
+from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.definitions import compose
 from platform_defs.operations.runs.replay import Replay
 from platform_defs.orchestration.dagster_runs.keys import topic_key

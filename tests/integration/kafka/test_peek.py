@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from fastavro import parse_schema, schemaless_writer
 
-from platform_defs.contract import writer
+from platform_defs.contract import odcs_writer
 from platform_defs.contract.model.classified import HIDDEN
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.contract.model.pipeline import Pipeline
@@ -40,7 +40,7 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keep:
     def write(contract: Contract) -> None:
         (tmp_path / contract.domain).mkdir(exist_ok=True)
         path = tmp_path / contract.domain / f"{contract.pipeline}.odcs.yaml"
-        path.write_text(writer.text(replace(contract, tables=contract.tables[:1])))
+        path.write_text(odcs_writer.text(replace(contract, tables=contract.tables[:1])))
         monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
 
     return write

@@ -90,7 +90,7 @@ assets.find_pipeline = lambda name: pipeline
 main()
 """
 CRASHES = """
-from platform_defs.verification.validation.json_blocks import BlockReader
+from platform_defs.verification.validators.json_blocks import BlockReader
 BlockReader.read = lambda self, values: os.kill(os.getpid(), {number})
 """
 

@@ -17,7 +17,7 @@ from platform_defs.errors import BadInput, SparkAway
 from platform_defs.verification.compare.expected import Expected
 from platform_defs.verification.compare.report import Report
 from platform_defs.verification.incremental import verify_new
-from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.contract_versions import ContractVersions
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.verify import start_spark, verify
 from tests.integration.verification.test_verify import view
@@ -140,8 +140,8 @@ def spark_dies_in_the_transform() -> None:
         return messages.withColumn("a", F.udf(lambda _: str(os.kill(pid, signal.SIGKILL)), "string")("a"))
 
     one = contract({"a": ("string", "a")})
-    eras = Eras(one, {None: one}, {"a": STRING})
-    expected = Expected(Pipeline(one, killing), lambda: session, eras, Pinned(), other_transform=True)
+    versions = ContractVersions(one, {None: one}, {"a": STRING})
+    expected = Expected(Pipeline(one, killing), lambda: session, versions, Pinned(), other_transform=True)
     with pytest.raises(SparkAway, match="run the command again"):
         expected.rows(0, np.array([7]), pa.table({"a": ["x"]}))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from platform_defs.contract.model.contract import Aggregate
+from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.contract.reader.odcs import check_fits_without_transform, load
-from platform_defs.contract.writer import contract_digest
 from platform_defs.errors import BadInput
 from tests.unit.contract.contract_mistakes import GOOD, MISTAKES
 

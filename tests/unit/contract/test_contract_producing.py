@@ -7,8 +7,8 @@ import pytest
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import definitions_digest
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.odcs_writer import contract_digest, same_words, text
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.writer import contract_digest, same_words, text
 from platform_defs.errors import BadInput
 from platform_defs.producing.config import Producing
 from tests.unit.contract.contract_mistakes import GOOD

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from platform_defs.contract.model.contract import UNFRAMED, Contract, WireFormat
+from platform_defs.contract.odcs_writer import text
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.writer import text
 from platform_defs.errors import BadInput
 from tests.unit.contract.contract_mistakes import GOOD
 

@@ -7,9 +7,9 @@ import pytest
 from platform_defs.contract.model.digest import definitions_digest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.topic import TopicKeys
+from platform_defs.contract.odcs_writer import contract_digest, same_words, text
 from platform_defs.contract.reader.odcs import load
 from platform_defs.contract.reader.topics_file import ListedTopic, read_topics_file
-from platform_defs.contract.writer import contract_digest, same_words, text
 from platform_defs.errors import BadInput
 from tests.unit.contract.contract_mistakes import GOOD
 

@@ -51,17 +51,17 @@ def test_garbage_halts_soon_after_the_minimum_however_small_its_batches_and_long
     small: int, minimum: int, share: float, good: int
 ) -> None:
     limits = Limits(dead_letter_minimum=minimum, dead_letter_share=share)
-    recent = NONE_YET.plus(Counted(good), limits.counted_messages) if good else NONE_YET
+    recent = NONE_YET.plus(Counted(good), limits.window_messages) if good else NONE_YET
     sent = 0
-    while not limits.exceeded_by(recent.latest(limits.counted_messages)):
-        recent, sent = recent.plus(Counted(small, small), limits.counted_messages), sent + small
+    while not limits.exceeded_by(recent.latest(limits.window_messages)):
+        recent, sent = recent.plus(Counted(small, small), limits.window_messages), sent + small
         assert sent <= minimum + 2 * small + 1
 
 
 @given(st.integers(1, 50))
 def test_a_bad_hour_is_forgotten_once_as_many_good_messages_as_are_judged_have_come(small: int) -> None:
     limits = Limits(dead_letter_minimum=100, dead_letter_share=0.5)
-    recent = NONE_YET.plus(Counted(100, 99), limits.counted_messages)
+    recent = NONE_YET.plus(Counted(100, 99), limits.window_messages)
     for _ in range(-(-200 // small) + 1):
-        recent = recent.plus(Counted(small), limits.counted_messages)
-    assert recent.latest(limits.counted_messages).dead_letters == 0
+        recent = recent.plus(Counted(small), limits.window_messages)
+    assert recent.latest(limits.window_messages).dead_letters == 0

@@ -22,10 +22,10 @@ from platform_defs.engine.task.task import TaskWork
 from platform_defs.engine.task.task_errors import from_envelope, to_envelope
 from platform_defs.errors import AccessDenied, BrokerAway, InternalError, LedgerAway, TidegateError, error_policy
 from platform_defs.errors.error_policy import (
+    ErrorPolicy,
     ErrorRule,
     JavaCause,
     Place,
-    Verdict,
     of_error,
     of_kafka,
     of_spark,
@@ -88,7 +88,7 @@ def test_nothing_is_listed_twice_and_each_line_says_why(rulings: list[ErrorRule]
 @pytest.mark.parametrize("kind", list(tree()), ids=lambda kind: kind.__name__)
 def test_every_error_of_ours_has_a_verdict(kind: type[TidegateError]) -> None:
     if kind is not TidegateError:
-        assert all(isinstance(of_error(error), Verdict) for error in example(kind))
+        assert all(isinstance(of_error(error), ErrorPolicy) for error in example(kind))
 
 
 # ── Requirements of the issue ────────────────────────────────────────────────────────────────────────────────────────
@@ -99,39 +99,39 @@ def test_what_depends_on_a_row_is_never_told_as_a_system_that_is_away(code: str)
     """Only AWAY is retried without end."""
     rows = code[:2] in {"22", "23", "44", "54", "P0", "38", "39", "21", "20", "2F", "09"}
     for place in ("staging", "table"):
-        assert (of_sqlstate(code, place) is Verdict.REFUSED_ROW) == (rows or code == "40002")
-    if of_sqlstate(code, "table") is Verdict.AWAY:
+        assert (of_sqlstate(code, place) is ErrorPolicy.REFUSED_ROW) == (rows or code == "40002")
+    if of_sqlstate(code, "table") is ErrorPolicy.AWAY:
         assert code[:2] in {"08", "25", "53", "55", "57"}
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_the_ledgers_own_statements_refuse_no_row(code: str) -> None:
-    assert of_sqlstate(code) is not Verdict.REFUSED_ROW
+    assert of_sqlstate(code) is not ErrorPolicy.REFUSED_ROW
 
 
-EXPECTED: dict[tuple[str | None, Place], Verdict] = {
-    (None, "table"): Verdict.AWAY,
-    ("25006", "ledger"): Verdict.AWAY,
-    ("25P03", "ledger"): Verdict.AWAY,
-    ("25P02", "ledger"): Verdict.BUG,
-    ("40001", "table"): Verdict.RETRY,
-    ("42501", "table"): Verdict.BAD_INPUT,
-    ("42501", "ledger"): Verdict.BAD_INPUT,
-    ("42P10", "table"): Verdict.BAD_INPUT,
-    ("42P10", "staging"): Verdict.BUG,
-    ("42703", "ledger"): Verdict.BUG,
-    ("53100", "table"): Verdict.AWAY,
-    ("53200", "table"): Verdict.RETRY,
-    ("54000", "table"): Verdict.REFUSED_ROW,
-    ("54000", "ledger"): Verdict.BUG,
-    ("55P03", "ledger"): Verdict.AWAY,
-    ("57014", "table"): Verdict.RETRY,
-    ("57P01", "table"): Verdict.AWAY,
-    ("22021", "staging"): Verdict.REFUSED_ROW,
-    ("P0001", "table"): Verdict.REFUSED_ROW,
-    ("XX000", "table"): Verdict.RETRY,
-    ("XX001", "ledger"): Verdict.HALT,
-    ("ZZ999", "table"): Verdict.RETRY,  # an extension's own
+EXPECTED: dict[tuple[str | None, Place], ErrorPolicy] = {
+    (None, "table"): ErrorPolicy.AWAY,
+    ("25006", "ledger"): ErrorPolicy.AWAY,
+    ("25P03", "ledger"): ErrorPolicy.AWAY,
+    ("25P02", "ledger"): ErrorPolicy.BUG,
+    ("40001", "table"): ErrorPolicy.RETRY,
+    ("42501", "table"): ErrorPolicy.BAD_INPUT,
+    ("42501", "ledger"): ErrorPolicy.BAD_INPUT,
+    ("42P10", "table"): ErrorPolicy.BAD_INPUT,
+    ("42P10", "staging"): ErrorPolicy.BUG,
+    ("42703", "ledger"): ErrorPolicy.BUG,
+    ("53100", "table"): ErrorPolicy.AWAY,
+    ("53200", "table"): ErrorPolicy.RETRY,
+    ("54000", "table"): ErrorPolicy.REFUSED_ROW,
+    ("54000", "ledger"): ErrorPolicy.BUG,
+    ("55P03", "ledger"): ErrorPolicy.AWAY,
+    ("57014", "table"): ErrorPolicy.RETRY,
+    ("57P01", "table"): ErrorPolicy.AWAY,
+    ("22021", "staging"): ErrorPolicy.REFUSED_ROW,
+    ("P0001", "table"): ErrorPolicy.REFUSED_ROW,
+    ("XX000", "table"): ErrorPolicy.RETRY,
+    ("XX001", "ledger"): ErrorPolicy.HALT,
+    ("ZZ999", "table"): ErrorPolicy.RETRY,  # an extension's own
 }
 
 
@@ -142,34 +142,43 @@ def test_single_codes_of_postgres(code: str | None, place: Place) -> None:
 
 @pytest.mark.parametrize("name", KAFKA_CODES)
 def test_no_error_of_kafka_blames_a_message(name: str) -> None:
-    assert of_kafka(name) not in {Verdict.REFUSED_ROW, Verdict.SUSPECT}
+    assert of_kafka(name) not in {ErrorPolicy.REFUSED_ROW, ErrorPolicy.SUSPECT}
     if "AUTH" in name:
-        assert of_kafka(name) is Verdict.DENIED
+        assert of_kafka(name) is ErrorPolicy.DENIED
 
 
 def test_an_unknown_code_of_kafka_is_tried_again_with_a_limit() -> None:
-    assert of_kafka("ERR_9999?") is Verdict.RETRY
+    assert of_kafka("ERR_9999?") is ErrorPolicy.RETRY
 
 
 SPARKS = "org.apache.spark."
-JOBS: dict[str, tuple[list[JavaCause], Verdict]] = {
-    "a cast": ([JavaCause(f"{SPARKS}SparkNumberFormatException", "CAST_INVALID_INPUT", "22018")], Verdict.REFUSED_ROW),
+JOBS: dict[str, tuple[list[JavaCause], ErrorPolicy]] = {
+    "a cast": (
+        [JavaCause(f"{SPARKS}SparkNumberFormatException", "CAST_INVALID_INPUT", "22018")],
+        ErrorPolicy.REFUSED_ROW,
+    ),
     "raise_error": (
         [JavaCause(f"{SPARKS}SparkRuntimeException", "USER_RAISED_EXCEPTION", "P0001")],
-        Verdict.REFUSED_ROW,
+        ErrorPolicy.REFUSED_ROW,
     ),
     "a Python function": (
         [JavaCause(f"{SPARKS}api.python.PythonException", "PYTHON_EXCEPTION", "38000")],
-        Verdict.SUSPECT,
+        ErrorPolicy.SUSPECT,
     ),
-    "a worker that dies": ([JavaCause(f"{SPARKS}SparkException"), JavaCause("java.io.EOFException")], Verdict.SUSPECT),
-    "out of memory": ([JavaCause(f"{SPARKS}SparkException"), JavaCause("java.lang.OutOfMemoryError")], Verdict.SUSPECT),
-    "a job canceled": ([JavaCause(f"{SPARKS}SparkException", "SPARK_JOB_CANCELLED", "XXKDA")], Verdict.RETRY),
-    "an executor lost": ([JavaCause(f"{SPARKS}SparkException")], Verdict.RETRY),
-    "no space": ([JavaCause(f"{SPARKS}SparkException"), JavaCause("java.io.IOException")], Verdict.RETRY),
-    "Spark stopped": ([JavaCause("java.lang.IllegalStateException")], Verdict.RETRY),
-    "the JVM gone": ([], Verdict.RETRY),
-    "a column there is not": ([JavaCause("AnalysisException", "UNRESOLVED_COLUMN", "42703")], Verdict.BAD_INPUT),
+    "a worker that dies": (
+        [JavaCause(f"{SPARKS}SparkException"), JavaCause("java.io.EOFException")],
+        ErrorPolicy.SUSPECT,
+    ),
+    "out of memory": (
+        [JavaCause(f"{SPARKS}SparkException"), JavaCause("java.lang.OutOfMemoryError")],
+        ErrorPolicy.SUSPECT,
+    ),
+    "a job canceled": ([JavaCause(f"{SPARKS}SparkException", "SPARK_JOB_CANCELLED", "XXKDA")], ErrorPolicy.RETRY),
+    "an executor lost": ([JavaCause(f"{SPARKS}SparkException")], ErrorPolicy.RETRY),
+    "no space": ([JavaCause(f"{SPARKS}SparkException"), JavaCause("java.io.IOException")], ErrorPolicy.RETRY),
+    "Spark stopped": ([JavaCause("java.lang.IllegalStateException")], ErrorPolicy.RETRY),
+    "the JVM gone": ([], ErrorPolicy.RETRY),
+    "a column there is not": ([JavaCause("AnalysisException", "UNRESOLVED_COLUMN", "42703")], ErrorPolicy.BAD_INPUT),
 }
 
 
@@ -193,9 +202,9 @@ def test_spark_that_ends_before_a_job_starts_is_neither_a_bug_nor_the_transforms
 
 
 def test_an_error_of_postgres_that_is_tried_again_keeps_its_own_verdict() -> None:
-    assert of_error(LedgerAway("gone")) is Verdict.AWAY
-    assert of_error(LedgerAway("deadlock", sqlstate="40P01")) is Verdict.RETRY
-    assert of_error(LedgerAway("damaged", sqlstate="XX001")) is Verdict.HALT
+    assert of_error(LedgerAway("gone")) is ErrorPolicy.AWAY
+    assert of_error(LedgerAway("deadlock", sqlstate="40P01")) is ErrorPolicy.RETRY
+    assert of_error(LedgerAway("damaged", sqlstate="XX001")) is ErrorPolicy.HALT
 
 
 # ── From a task to the driver ────────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +254,7 @@ def test_a_right_that_is_missing_is_named_with_the_command_that_grants_it() -> N
         assert isinstance(denied, AccessDenied)
         assert " && ".join(grants) in str(denied)
         assert str(denied).count("kafka-acls.sh") == len(grants)
-        assert of_error(denied) is Verdict.DENIED
+        assert of_error(denied) is ErrorPolicy.DENIED
     wrong = refusal(KafkaError(KafkaError._AUTHENTICATION), "to read payments", needed, options)
     assert isinstance(wrong, AccessDenied)
     assert "kafka-acls.sh" not in str(wrong)

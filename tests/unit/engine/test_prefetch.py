@@ -43,14 +43,14 @@ def guessed(view: TopicView) -> tuple[SpeculativeBatch, list[Position]]:
 
 
 def test_a_guess_begins_where_the_batch_before_ends() -> None:
-    guess, positions = guessed(seen(20, 20))
-    assert [(span.partition, span.from_offset) for span in guess.batch.ranges] == [(0, 5), (1, 5)]
+    speculative, positions = guessed(seen(20, 20))
+    assert [(span.partition, span.from_offset) for span in speculative.batch.ranges] == [(0, 5), (1, 5)]
     assert [(one.next_offset, one.leader_epoch, one.seen_end) for one in positions] == [(5, 3, 5), (5, 3, 5)]
 
 
 def test_a_guess_is_the_next_batch_though_more_has_come_since() -> None:
-    guess, positions = guessed(seen(20, 20))
-    assert guess.is_next(decide(contract(), positions, None, seen(99, 70)))
+    speculative, positions = guessed(seen(20, 20))
+    assert speculative.is_next(decide(contract(), positions, None, seen(99, 70)))
 
 
 @pytest.mark.parametrize(
@@ -59,26 +59,26 @@ def test_a_guess_is_the_next_batch_though_more_has_come_since() -> None:
     ids=["another leader", "a new partition", "an end below it"],
 )
 def test_a_guess_is_not_the_next_batch_of_another_view(view: TopicView) -> None:
-    guess, positions = guessed(seen(20, 20))
-    assert not guess.is_next(decide(contract(), positions, None, view))
+    speculative, positions = guessed(seen(20, 20))
+    assert not speculative.is_next(decide(contract(), positions, None, view))
 
 
 def test_a_guess_is_not_the_next_batch_from_other_positions_or_of_another_log() -> None:
-    guess, positions = guessed(seen(20, 20))
+    speculative, positions = guessed(seen(20, 20))
     moved = [replace(positions[0], next_offset=6), positions[1]]
-    assert not guess.is_next(decide(contract(), moved, None, seen(20, 20)))
+    assert not speculative.is_next(decide(contract(), moved, None, seen(20, 20)))
     for view in (seen(20, 20, topic_id="other"), seen(20, 20, cluster_id="other")):
         elsewhere = [replace(one, cluster_id=view.cluster_id, topic_id=view.topic_id) for one in positions]
-        assert not guess.is_next(decide(contract(), elsewhere, None, view))
+        assert not speculative.is_next(decide(contract(), elsewhere, None, view))
         with pytest.raises(Halt):
             decide(contract(), positions, None, view)
 
 
 def test_a_guess_is_not_the_next_batch_while_one_is_pending() -> None:
-    guess, positions = guessed(seen(20, 20))
+    speculative, positions = guessed(seen(20, 20))
     plan = decide(contract(), positions, None, seen(20, 20))
-    assert guess.is_next(plan)
-    assert not guess.is_next(replace(plan, pending=pending(plan)))
+    assert speculative.is_next(plan)
+    assert not speculative.is_next(replace(plan, pending=pending(plan)))
 
 
 def test_nothing_is_guessed_that_is_small_or_not_plain() -> None:

@@ -11,9 +11,9 @@ from platform_defs.evolution.plan import plan
 from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
-from platform_defs.verification.validation.framed import FramedValidator
-from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
-from platform_defs.verification.validation.validator import NoRow
+from platform_defs.verification.validators.framed import FramedValidator
+from platform_defs.verification.validators.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.validators.validator import NoRow
 from tests.unit.evolution.changes_avro import AVRO
 from tests.unit.evolution.changes_json import JSON
 from tests.unit.evolution.changes_protobuf import PROTOBUF

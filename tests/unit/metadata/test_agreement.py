@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.contract import Contract, RowRule
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.formats.blocks.block import message_blocks
+from platform_defs.verification.compare.chunk_validator import ChunkValidator
 from platform_defs.verification.compare.metadata import MetadataValidator
-from platform_defs.verification.compare.validated import ChunkValidator
 from platform_defs.verification.source.messages import Chunk
-from platform_defs.verification.validation.framed import validator_of
-from platform_defs.verification.validation.key_validators import KeyValidator
-from platform_defs.verification.validation.known_schemas import KnownSchemas
+from platform_defs.verification.validators.framed import validator_of
+from platform_defs.verification.validators.key_validators import KeyValidator
+from platform_defs.verification.validators.known_schemas import KnownSchemas
 from tests.unit.metadata.messages import CONTRACT, FIELDS, Sent, metadata_field, reading
 
 Outcome = dict[int, Any]  # by offset, the row or the reason
@@ -51,7 +51,7 @@ def by_verify(contract: Contract, messages: Sequence[Sent]) -> Outcome:
     validator = ChunkValidator(
         contract, validator_of(contract, KnownSchemas), MetadataValidator(contract, KeyValidator())
     )
-    validated = validator.validated(chunk)
+    validated = validator.validate(chunk)
     found = Outcome()
     for row, place in zip(validated.rows.to_pylist(), validated.places.tolist(), strict=True):
         found[chunk.offsets[place]] = row

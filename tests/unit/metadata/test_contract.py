@@ -8,8 +8,8 @@ import pytest
 
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.odcs_writer import contract_digest, text
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.writer import contract_digest, text
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import plan

@@ -24,7 +24,7 @@ from platform_defs.orchestration.scheduler.continuous import (
 )
 from platform_defs.orchestration.scheduler.handover import SHIFT
 from platform_defs.orchestration.scheduler.rounds import in_rounds
-from platform_defs.orchestration.scheduler.run_end import OtherRuns, Turned
+from platform_defs.orchestration.scheduler.run_policy import OtherRuns, Turned
 from platform_defs.orchestration.scheduler.waiting import Seen
 from resources.kafka.admin.topic_views import KafkaTopics
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus
@@ -48,11 +48,11 @@ class Topics:
         self.away: Exception | None = None
         self.lock = threading.Lock()
 
-    def run(self, hands: int = 1, budget: RunBudget | None = None, age: float = 0.0) -> Mapping[str, Exception]:
-        goal = self.goal(budget, age)
-        return in_rounds(goal, self, hands, goal.poll_seconds)
+    def run(self, max_turns: int = 1, budget: RunBudget | None = None, age: float = 0.0) -> Mapping[str, Exception]:
+        policy = self.policy(budget, age)
+        return in_rounds(policy, self, max_turns, policy.poll_seconds)
 
-    def goal(self, budget: RunBudget | None = None, age: float = 0.0) -> Continuous:
+    def policy(self, budget: RunBudget | None = None, age: float = 0.0) -> Continuous:
         around = SchedulerInputs(
             self.look,
             self.last_offsets,
@@ -109,7 +109,7 @@ class Topics:
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LOOK", "HELD", "RETRY", "FENCED"):
+    for name in ("FULL_POLL_SECONDS", "HELD", "RETRY", "FENCED"):
         monkeypatch.setattr(continuous, name, 0.2)
 
 
@@ -129,11 +129,11 @@ def test_those_that_have_waited_longest_for_a_turn_come_first() -> None:
 def test_a_message_is_noticed_between_two_looks_by_a_question_for_the_ends_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    monkeypatch.setattr(continuous, "FULL_POLL_SECONDS", 3_600.0)
     topics = Topics(stays=True, a=0)
-    goal = topics.goal()
+    policy = topics.policy()
     threading.Timer(0.3, topics.ends.update, [{"a": 1}]).start()
-    assert goal.wanted(()) == ["a"]
+    assert policy.wanted(()) == ["a"]
     assert (topics.looks, topics.polls > 1) == (1, True)
 
 
@@ -143,12 +143,12 @@ def test_a_question_for_the_ends_that_no_broker_answers_says_so() -> None:
 
 
 def test_what_was_read_in_a_turn_is_not_unread_at_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    monkeypatch.setattr(continuous, "FULL_POLL_SECONDS", 3_600.0)
     topics = Topics(stays=True, a=5, b=5)
-    goal = topics.goal()
-    assert sorted(goal.wanted(())) == ["a", "b"]
-    goal.turned("a", topics.take("a"))
-    assert goal.wanted(["b"]) == []
+    policy = topics.policy()
+    assert sorted(policy.wanted(())) == ["a", "b"]
+    policy.turned("a", topics.take("a"))
+    assert policy.wanted(["b"]) == []
     assert topics.polls == 1
 
 
@@ -160,22 +160,22 @@ def test_what_an_earlier_run_left_unreported_gets_one_turn_though_nothing_is_unr
 
     topics = Later(a=0, b=0)
     topics.unreported = {"a", "of another run's"}
-    goal = topics.goal()
-    assert goal.wanted(()) == ["a"]
-    assert goal.failed("a", PipelineHeld("another run has it")) is False
-    assert goal.wanted(()) == ["a"]
-    goal.turned("a", topics.take("a"))
-    assert goal.wanted(()) == ["b"]
+    policy = topics.policy()
+    assert policy.wanted(()) == ["a"]
+    assert policy.failed("a", PipelineHeld("another run has it")) is False
+    assert policy.wanted(()) == ["a"]
+    policy.turned("a", topics.take("a"))
+    assert policy.wanted(()) == ["b"]
 
 
 def test_what_is_unread_goes_before_what_is_unreported() -> None:
     topics = Topics(stays=True, a=0, b=5)
     topics.unreported = {"a"}
-    goal = topics.goal()
-    assert goal.wanted(()) == ["b"]
-    goal.turned("b", topics.take("b"))
-    assert not goal.others_waiting()
-    assert goal.wanted(()) == ["a"]
+    policy = topics.policy()
+    assert policy.wanted(()) == ["b"]
+    policy.turned("b", topics.take("b"))
+    assert not policy.others_waiting()
+    assert policy.wanted(()) == ["a"]
 
 
 @pytest.mark.parametrize("hinders", ["held", "halted"])
@@ -218,33 +218,33 @@ def test_a_pipeline_that_fails_at_once_each_time_is_tried_less_and_less_often(mo
 
 
 def test_a_pipeline_that_went_well_again_is_tried_again_soon_when_it_fails() -> None:
-    goal = Topics(stays=True, a=1).goal()
+    policy = Topics(stays=True, a=1).policy()
     for _ in range(20):
-        goal.failed("a", ZeroDivisionError("a bug"))
-    assert goal.rests("a") > 10.0
-    goal.turned("a", Turned(1, {0: 1}))
-    goal.failed("a", ZeroDivisionError("a bug"))
-    assert goal.rests("a") <= continuous.RETRY
-    goal.failed("a", LedgerAway("away"))
-    assert goal.rests("a") <= continuous.RETRY  # no fault of the pipeline's
+        policy.failed("a", ZeroDivisionError("a bug"))
+    assert policy.rests("a") > 10.0
+    policy.turned("a", Turned(1, {0: 1}))
+    policy.failed("a", ZeroDivisionError("a bug"))
+    assert policy.rests("a") <= continuous.RETRY
+    policy.failed("a", LedgerAway("away"))
+    assert policy.rests("a") <= continuous.RETRY  # no fault of the pipeline's
 
 
 def test_a_look_that_takes_long_puts_no_question_for_the_ends_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    monkeypatch.setattr(continuous, "FULL_POLL_SECONDS", 3_600.0)
     topics = Topics(stays=True, a=0)
     before = topics.look
     monkeypatch.setattr(topics, "look", lambda contracts: (threading.Event().wait(0.5), before(contracts))[1])
-    goal = topics.goal()
+    policy = topics.policy()
     threading.Timer(0.6, topics.ends.update, [{"a": 1}]).start()
     began = time.monotonic()
-    assert goal.wanted(()) == ["a"]
+    assert policy.wanted(()) == ["a"]
     assert time.monotonic() - began < 2.0
 
 
 def test_a_pipeline_that_is_held_for_long_does_not_have_all_looked_at_all_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    monkeypatch.setattr(continuous, "FULL_POLL_SECONDS", 3_600.0)
     topics = Topics(stays=True, a=10, b=0)
     topics.held.add("a")
     before = topics.look
@@ -255,10 +255,10 @@ def test_a_pipeline_that_is_held_for_long_does_not_have_all_looked_at_all_the_ti
 
 def test_what_failed_last_is_what_the_run_fails_with_and_a_take_over_is_no_failure() -> None:
     topics = Topics(stays=True, a=1)
-    goal = topics.goal()
-    assert goal.failed("a", BrokerAway("away"))
-    assert not goal.failed("a", Fenced("by a command"))
-    assert not goal.failed("a", PipelineHeld("by a run"))
+    policy = topics.policy()
+    assert policy.failed("a", BrokerAway("away"))
+    assert not policy.failed("a", Fenced("by a command"))
+    assert not policy.failed("a", PipelineHeld("by a run"))
 
 
 @pytest.mark.slow
@@ -277,9 +277,9 @@ def test_systems_that_stay_away_end_the_run_and_first_the_turns_that_are_being_t
     monkeypatch.setattr(continuous, "AWAY", -1.0)
     topics = Topics(a=10)
     topics.away = LedgerAway("away")
-    assert topics.goal().wanted(["a"]) == []
+    assert topics.policy().wanted(["a"]) == []
     with pytest.raises(LedgerAway):
-        topics.goal().wanted(())
+        topics.policy().wanted(())
 
 
 def test_a_run_whose_spark_ends_while_nothing_is_unread_does_not_wait_for_a_message_to_notice() -> None:
@@ -300,10 +300,10 @@ def test_a_run_whose_budget_is_spent_asks_once_for_another_and_works_until_that_
     assert topics.run(budget=RunBudget(batches=1)) == {}
     assert topics.read == {"a": 50}
     assert len(topics.asked) <= 1
-    goal = (stays := Topics(stays=True, a=50)).goal(RunBudget(batches=0))
+    policy = (stays := Topics(stays=True, a=50)).policy(RunBudget(batches=0))
     for _ in range(2):
-        goal.wanted(())
-        goal.failed("a", PipelineHeld("look again"))
+        policy.wanted(())
+        policy.failed("a", PipelineHeld("look again"))
     assert stays.asked == ["it has published 0 batches"]
 
 
@@ -317,12 +317,12 @@ def test_memory_is_a_reason_once_it_has_doubled_and_grown_by_a_gigabyte() -> Non
 
 def test_memory_is_compared_with_what_the_run_needed_in_its_fifth_minute() -> None:
     topics = Topics(stays=True, a=1)
-    goal = topics.goal(age=301.0)
-    goal.wanted(())
+    policy = topics.policy(age=301.0)
+    policy.wanted(())
     topics.memory = 3e9
-    goal.failed("a", PipelineHeld("look again"))
+    policy.failed("a", PipelineHeld("look again"))
     threading.Timer(0.3, topics.ends.update, [{"a": 2}]).start()
-    goal.wanted(())
+    policy.wanted(())
     assert topics.asked == ["its memory use grew from 1,000 MB to 3,000 MB"]
 
 

@@ -19,7 +19,7 @@ from platform_defs.orchestration.scheduler.handover import (
     scheduled_run,
     to_leave,
 )
-from platform_defs.orchestration.scheduler.run_end import OtherRuns
+from platform_defs.orchestration.scheduler.run_policy import OtherRuns
 from tests.support.replays import doubled
 
 NOW = 10_000.0

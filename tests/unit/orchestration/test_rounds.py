@@ -13,9 +13,9 @@ from assets import find_contract
 from platform_defs.contract.model.contract import Contract, Limits
 from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
 from platform_defs.offsets import PartitionView, Position, TopicView
-from platform_defs.orchestration.scheduler import rounds, run_end
+from platform_defs.orchestration.scheduler import rounds, run_policy
 from platform_defs.orchestration.scheduler.rounds import in_rounds
-from platform_defs.orchestration.scheduler.run_end import EverythingThere, OtherRuns, Turned, WhatIsDue
+from platform_defs.orchestration.scheduler.run_policy import EverythingThere, OtherRuns, Turned, WhatIsDue
 from platform_defs.orchestration.scheduler.waiting import Seen, Waiting, Waits
 from resources.postgres.ledger.answers import PipelineStatus
 
@@ -79,18 +79,18 @@ class Topics:
 
 def test_a_large_backlog_and_a_small_one_take_turns() -> None:
     topics = Topics(large=50, small=20)
-    assert in_rounds(topics.everything(), topics, hands=1) == {}
+    assert in_rounds(topics.everything(), topics, max_turns=1) == {}
     assert topics.turns == ["large", "small", "large", "small", "large", "large", "large"]
 
 
 def test_who_has_a_turn_counts_among_those_that_want_one() -> None:
     topics = Topics(a=10, b=30, c=10)
     by_hand, due = topics.everything(), topics.due("a", "b")
-    for goal, count in ((by_hand, 3), (due, 2)):
-        assert len(goal.wanted(["a"])) == count - 1
-        assert (goal.others_waiting(count - 1), goal.others_waiting(count)) == (True, False)
-        goal.turned("a", Turned(1, {0: 10}))
-        assert (goal.others_waiting(count - 2), goal.others_waiting(count - 1)) == (True, False)
+    for policy, count in ((by_hand, 3), (due, 2)):
+        assert len(policy.wanted(["a"])) == count - 1
+        assert (policy.others_waiting(count - 1), policy.others_waiting(count)) == (True, False)
+        policy.turned("a", Turned(1, {0: 10}))
+        assert (policy.others_waiting(count - 2), policy.others_waiting(count - 1)) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -102,17 +102,17 @@ def test_no_turn_is_long_once_another_run_waits(
     others: OtherRuns, *, waited_for: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers, topics = [OtherRuns(), others], Topics(a=30, b=30)
-    goal = WhatIsDue(topics.contracts, ("a", "b"), {}, topics.look, lambda: answers.pop(0))
-    assert not goal.others_waiting(2)
-    monkeypatch.setattr(goal, "_next_look", 0.0)
-    goal.wanted(["a"])
-    assert goal.others_waiting(2) is waited_for
+    policy = WhatIsDue(topics.contracts, ("a", "b"), {}, topics.look, lambda: answers.pop(0))
+    assert not policy.others_waiting(2)
+    monkeypatch.setattr(policy, "_next_full_poll", 0.0)
+    policy.wanted(["a"])
+    assert policy.others_waiting(2) is waited_for
 
 
 def test_a_run_that_warms_up_has_one_turn_at_a_time_for_all() -> None:
     topics = Topics(a=30, b=30)
-    goal = WhatIsDue(topics.contracts, ("a", "b"), {}, topics.look, lambda: OtherRuns(one_turn=True))
-    assert goal.others_waiting(2)
+    policy = WhatIsDue(topics.contracts, ("a", "b"), {}, topics.look, lambda: OtherRuns(one_turn=True))
+    assert policy.others_waiting(2)
 
 
 def test_by_hand_reads_what_was_there_at_the_beginning_and_not_what_comes_after() -> None:
@@ -136,7 +136,7 @@ def test_a_run_for_what_is_due_ends_when_nothing_is_due_though_something_is_unre
 def test_the_oldest_message_is_first() -> None:
     topics = Topics(young=10, old=10, oldest=10)
     waits = {"young": Waiting(300.0, 0), "old": Waiting(200.0, 0), "oldest": Waiting(100.0, 0)}
-    assert in_rounds(topics.due("young", "old", "oldest", waits=waits), topics, hands=1) == {}
+    assert in_rounds(topics.due("young", "old", "oldest", waits=waits), topics, max_turns=1) == {}
     assert topics.turns == ["oldest", "old", "young"]
 
 
@@ -171,7 +171,7 @@ def test_a_pipeline_that_failed_is_tried_again_by_the_same_run_after_a_rest(monk
         if errors:
             raise errors.pop()
 
-    monkeypatch.setattr(run_end, "REST", -1.0)
+    monkeypatch.setattr(run_policy, "REST", -1.0)
     topics = Topics(fails_once, a=30)
     assert in_rounds(topics.due("a"), topics) == {}
     assert topics.read == {"a": 30}
@@ -180,9 +180,9 @@ def test_a_pipeline_that_failed_is_tried_again_by_the_same_run_after_a_rest(monk
 def test_a_pipeline_that_lags_and_can_read_nothing_now_is_left_alone_for_a_while() -> None:
     """The pipeline is behind an open transaction; the other goes on meanwhile."""
     topics = Topics(a=30, b=30)
-    goal = topics.due("a", "b")
-    goal.turned("a", Turned(0))
-    assert in_rounds(goal, topics) == {}
+    policy = topics.due("a", "b")
+    policy.turned("a", Turned(0))
+    assert in_rounds(policy, topics) == {}
     assert topics.turns == ["b", "b", "b"]
 
 
@@ -226,7 +226,7 @@ def test_a_batch_that_keeps_failing_is_tried_while_no_other_is() -> None:
     [LedgerAway("away"), BrokerAway("away"), OperationalError("", None, Exception()), DagsterPostgresException()],
 )
 def test_a_look_that_fails_ends_no_turn(away: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_end, "LOOK", 0.05)
+    monkeypatch.setattr(run_policy, "FULL_POLL_SECONDS", 0.05)
     monkeypatch.setattr(rounds, "POLL_SECONDS", 0.01)
     looked = threading.Event()
 
@@ -256,11 +256,11 @@ def test_a_run_that_is_relieved_leaves_what_is_due(*, superseded: bool, read: in
 def test_a_run_that_warms_up_takes_one_turn_at_a_time_until_it_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [OtherRuns(one_turn=True), OtherRuns()]
     topics = Topics(a=30, b=30, c=30)
-    goal = WhatIsDue(topics.contracts, ("a", "b", "c"), {}, topics.look, lambda: answers.pop(0))
-    assert [*goal.wanted(())] == ["a"]
-    assert [*goal.wanted(["a"])] == []
-    monkeypatch.setattr(goal, "_next_look", 0.0)
-    assert [*goal.wanted(["a"])] == ["b", "c"]
+    policy = WhatIsDue(topics.contracts, ("a", "b", "c"), {}, topics.look, lambda: answers.pop(0))
+    assert [*policy.wanted(())] == ["a"]
+    assert [*policy.wanted(["a"])] == []
+    monkeypatch.setattr(policy, "_next_full_poll", 0.0)
+    assert [*policy.wanted(["a"])] == ["b", "c"]
 
 
 def test_a_run_waits_for_what_will_soon_be_due(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,17 +270,17 @@ def test_a_run_waits_for_what_will_soon_be_due(monkeypatch: pytest.MonkeyPatch) 
         waited.append(seconds)
         topics.ends["a"] = 10  # as many as lagMessages
 
-    monkeypatch.setattr(run_end.time, "sleep", pass_time)
-    almost = Waiting(time.time() - 3600.0 + run_end.SOON - 1, 0)
+    monkeypatch.setattr(run_policy.time, "sleep", pass_time)
+    almost = Waiting(time.time() - 3600.0 + run_policy.SOON - 1, 0)
     assert in_rounds(topics.due(waits={"a": almost}), topics) == {}
     assert topics.turns == ["a"]
-    assert waited == [run_end.LOOK]
+    assert waited == [run_policy.FULL_POLL_SECONDS]
 
 
 def test_a_run_does_not_wait_for_what_is_due_later(monkeypatch: pytest.MonkeyPatch) -> None:
     topics = Topics(a=3)
-    monkeypatch.setattr(run_end.time, "sleep", pytest.fail)
-    later = Waiting(time.time() - 3600.0 + run_end.SOON + 60, 0)
+    monkeypatch.setattr(run_policy.time, "sleep", pytest.fail)
+    later = Waiting(time.time() - 3600.0 + run_policy.SOON + 60, 0)
     assert in_rounds(topics.due(waits={"a": later}), topics) == {}
 
 
@@ -299,14 +299,14 @@ def test_once_spark_has_ended_no_pipeline_gets_a_turn_to_fail_in() -> None:
         raise BrokerAway("as a job whose JVM is gone")
 
     topics = Topics(spark_ends, a=10, b=10)
-    assert list(in_rounds(topics.everything(), topics, hands=1)) == ["a"]
+    assert list(in_rounds(topics.everything(), topics, max_turns=1)) == ["a"]
 
 
 def test_a_run_that_is_ended_stops_the_turns_that_are_being_taken() -> None:
     class Ended(BaseException):
         """An exception in the main thread, as if Dagster ended the run."""
 
-    class Goal(EverythingThere):
+    class RunPolicy(EverythingThere):
         def wanted(self, busy: Iterable[str]) -> Sequence[str]:
             if list(busy):
                 raise Ended
@@ -317,5 +317,5 @@ def test_a_run_that_is_ended_stops_the_turns_that_are_being_taken() -> None:
 
     topics = Topics(waits, a=10)
     with pytest.raises(Ended):
-        in_rounds(Goal(topics.look(topics.contracts)), topics)
+        in_rounds(RunPolicy(topics.look(topics.contracts)), topics)
     assert topics.stopped.is_set()

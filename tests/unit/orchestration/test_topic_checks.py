@@ -9,7 +9,7 @@ from assets import find_pipeline
 from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
 from platform_defs.definitions import compose
 from platform_defs.orchestration.kafka.topic_assets import Topic
-from platform_defs.orchestration.kafka.topic_checks import evaluations_of
+from platform_defs.orchestration.kafka.topic_checks import compare_topics
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState
 
 NAME = "bank.transfers"
@@ -25,7 +25,7 @@ def checks(keys: TopicKeys, *partitions: PartitionState, **overrides: str) -> di
     config = {name.replace("_", "."): value for name, value in overrides.items()}
     there = ObservedTopic("id", partitions, config, {"min.insync.replicas": "2", **config})
     observed = Observed("cluster", {1: "a", 2: "b", 3: "c"}, {NAME: there} if partitions else {})
-    return {one.check_name: one for one in evaluations_of([topic(keys)], observed)}
+    return {one.check_name: one for one in compare_topics([topic(keys)], observed)}
 
 
 def test_every_topic_has_three_checks_and_none_blocks() -> None:

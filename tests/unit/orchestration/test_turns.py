@@ -15,7 +15,7 @@ from platform_defs.errors.error_policy import TRIES
 from platform_defs.offsets import OffsetRange
 from platform_defs.orchestration.scheduler import turns
 from platform_defs.orchestration.scheduler.rounds import MAX_CONCURRENT_TURNS, _next
-from platform_defs.orchestration.scheduler.run_end import SHIFT
+from platform_defs.orchestration.scheduler.run_policy import SHIFT
 from platform_defs.orchestration.scheduler.turns import ALONE, ALONE_FOR, Turns, _may_leave_more
 from resources.endpoints import Endpoints
 

@@ -1,6 +1,6 @@
 """The generation of a registry's ids, by offset, and their context."""
 
-from platform_defs.contract.writer import context_of
+from platform_defs.contract.odcs_writer import context_of
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.postgres.ledger.schema_ledger import Generation, schema_digest
 from resources.registry.schemas import generations_of

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from assets import find_contract
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field, Format, WireFormat
+from platform_defs.contract.odcs_writer import text
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.writer import text
 from platform_defs.errors import BadInput
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.blocks.writer_schema import WriterSchema

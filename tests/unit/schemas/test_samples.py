@@ -15,7 +15,7 @@ from platform_defs.contract.model.contract import Column, Contract, Field, RowRu
 from platform_defs.errors import BadInput
 from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
-from platform_defs.verification.validation.validator import NoRow, Validator
+from platform_defs.verification.validators.validator import NoRow, Validator
 
 
 def field(

@@ -13,8 +13,8 @@ from platform_defs.contract.model.contract import Format, WireFormat
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.json.decode import decode_json
-from platform_defs.verification.validation.framed import FramedValidator
-from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.validators.framed import FramedValidator
+from platform_defs.verification.validators.known_schemas import KnownSchemas, NamedSchema
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 from tests.support.kafka.registered import serialized

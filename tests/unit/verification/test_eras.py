@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.column_types import STRING
 from platform_defs.contract.model.contract import Column, Contract, Table
 from platform_defs.evolution.renames import left_columns, repeated
-from platform_defs.verification.source.eras import Step, names_now
+from platform_defs.verification.source.contract_versions import Step, names_now
 
 
 def step(version: str, *dropped: str, **columns: str) -> Step:

@@ -10,9 +10,9 @@ import pytest
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Column, Contract, Field, Table
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.verification.compare.chunk_validator import row_table
 from platform_defs.verification.compare.expected import Expected, NotMade
-from platform_defs.verification.compare.validated import row_table
-from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.contract_versions import ContractVersions
 from platform_defs.verification.source.pins import Pinned
 
 Fields = dict[str, tuple[str, str]]  # by name: its type, and its key in the message
@@ -30,10 +30,10 @@ def contract(fields: Fields) -> Contract:
 def handed(before: Fields, now: Fields, *row: Any) -> dict[str, Any]:
     """Return the row that the transform gets for a message that the contract before read as `row`."""
     old, new = contract(before), contract(now)
-    eras = Eras(new, {"old": old, None: old}, {c.name: c.type for c in new.row_table.columns})
+    versions = ContractVersions(new, {"old": old, None: old}, {c.name: c.type for c in new.row_table.columns})
     pipeline = Pipeline(new, lambda frame: frame)
     expected = Expected(
-        pipeline, lambda: pytest.fail("Spark was asked for"), eras, Pinned("old"), other_transform=False
+        pipeline, lambda: pytest.fail("Spark was asked for"), versions, Pinned("old"), other_transform=False
     )
     schema = pa.schema([(item.name, item.type.arrow) for item in old.fields])
     (found,) = expected._as_read_now(expected._messages(3, np.array([7]), row_table(schema, [row]))).to_pylist()

@@ -18,8 +18,8 @@ from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.formats.json import json_text, kept_whole
 from platform_defs.formats.supported import decode
 from platform_defs.verification.formats import documents
-from platform_defs.verification.validation.patterns import whole_match
-from platform_defs.verification.validation.validator import NoRow, Validator, key_text
+from platform_defs.verification.validators.patterns import whole_match
+from platform_defs.verification.validators.validator import NoRow, Validator, key_text
 from tests.unit.formats.json.test_decode_agreement import CONTRACT, VALUES
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from platform_defs.verification.validation.validator import NoRow, Validator
+from platform_defs.verification.validators.validator import NoRow, Validator
 from tests.unit.verification.test_validator import contract, field
 
 NESTED = contract(

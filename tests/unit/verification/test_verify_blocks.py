@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.verification.validation.json_blocks import BlockReader
-from platform_defs.verification.validation.patterns import whole_match, whole_matches
-from platform_defs.verification.validation.validator import NoRow, Validator
+from platform_defs.verification.validators.json_blocks import BlockReader
+from platform_defs.verification.validators.patterns import whole_match, whole_matches
+from platform_defs.verification.validators.validator import NoRow, Validator
 from tests.support.mutations import MESSAGES
 from tests.unit.formats.avro.test_avro_agreement import mutated
 from tests.unit.formats.json.test_decode_agreement import (

@@ -54,8 +54,8 @@ def check(batches: Sequence[Sequence[Message]], table: dict[str, Row], after: in
             key: Newest(0, offset + n, None if value is None else (value,)) for n, (key, value) in enumerate(messages)
         }
         part = Partition(0, "id", offset, offset + len(messages), [], ManySpans(), [])
-        eras = cast("Any", SimpleNamespace(columns=[("v", pa.int64())]))
-        comparison = UpsertComparison(eras, cast("Any", None), cast("Any", None), findings, newest, known={0: part})
+        versions = cast("Any", SimpleNamespace(columns=[("v", pa.int64())]))
+        comparison = UpsertComparison(versions, cast("Any", None), cast("Any", None), findings, newest, known={0: part})
         window = Window(start, until, {}, last=until == len(batches))
         TouchedKeys(comparison, window, waiting, findings).compare(rows)
     assert not waiting

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.supported import decode
-from platform_defs.verification.compare.validated import ChunkValidator
+from platform_defs.verification.compare.chunk_validator import ChunkValidator
 from platform_defs.verification.source.messages import Chunk
-from platform_defs.verification.validation.validator import Validator
+from platform_defs.verification.validators.validator import Validator
 from tests.unit.formats.json.test_decode_agreement import contract_of, same
 
 DECIMALS = [(precision, scale) for precision in range(1, 39) for scale in range(precision + 1)]
@@ -60,7 +60,7 @@ def by_verify(contract: Contract, values: list[bytes]) -> list[Any]:
     """Return the same from verify."""
     none: list[bytes | None] = [None] * len(values)
     chunk = Chunk(0, 0, len(values), [*range(len(values))], none, [*values], none, none)
-    validated = ChunkValidator(contract, Validator(contract)).validated(chunk)
+    validated = ChunkValidator(contract, Validator(contract)).validate(chunk)
     found: dict[int, Any] = {place: row.reason for place, row in validated.others.items()}
     found.update(zip(np.array(validated.places).tolist(), validated.rows["n"].to_pylist(), strict=True))
     return [found[place] for place in range(len(values))]

@@ -19,7 +19,7 @@ from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, TreeReader
-from platform_defs.verification.compare.validated import row_table
+from platform_defs.verification.compare.chunk_validator import row_table
 from platform_defs.verification.formats.documents import NotTheType
 from platform_defs.verification.formats.protobuf import ProtobufValidator
 from tests.support.mutations import MESSAGES
@@ -49,7 +49,7 @@ class Readers:
         self.block = ProtobufReader(contract, schema(text))
         self.validator = ProtobufValidator(contract, text)
 
-    def validated(self, payload: bytes) -> list[Any] | str:
+    def validate(self, payload: bytes) -> list[Any] | str:
         try:
             return self.validator.values(payload)
         except NotTheType as why:
@@ -72,11 +72,11 @@ class Readers:
                     alone.message,
                     alone.field,
                 )
-                assert self.validated(payload) == alone.error_class, payload.hex()
+                assert self.validate(payload) == alone.error_class, payload.hex()
             else:
                 row = list(rows.pop(index))
                 assert row == alone.values, payload.hex()
-                assert row == self.validated(payload), payload.hex()
+                assert row == self.validate(payload), payload.hex()
                 unknown += alone.unknown
         assert not rows
         assert not faults
