@@ -46,7 +46,7 @@ def private_home(home: Path) -> Path:
 
 
 def _most() -> int:
-    """Return the widest mode. The user that Postgres runs as may pass through root's folder (`local.folder_access`), and so
+    """Return the widest mode. The user that Postgres runs as may pass through root's folder (`folder_access`), and so
     may root's group: in a folder with an access list, these bits limit the list.
     """
     return 0o710 if os.geteuid() == 0 else 0o700
