@@ -51,18 +51,20 @@ example-protobuf: install  ## vehicles in Protobuf, likewise (docs/examples/flee
 PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
 # Of each property's examples; `make test-long` tries all.
 A_QUARTER = TIDEGATES_TEST_EXAMPLES=0.25
+SHIPPED = platform_defs resources assets
 # Types are checked while the tests begin; the summary of the tests is what is shown last.
 BESIDE_LINT = | { $(MAKE) --no-print-directory check TYPED="$(TYPED)"; checked=$$?; cat; exit $$checked; }
 
-test: install  ## lint, types, all tests but the slow ones
+test: TYPED = $(SHIPPED)
+test: install  ## lint, types of what ships, all tests but the slow ones
 	@set -o pipefail; $(A_QUARTER) $(PYTEST) -m "not slow and not longest" $(TESTS) $(BESIDE_LINT)
 
-test-fast: TYPED = platform_defs resources assets
-test-fast: install  ## lint, types of what ships, unit tests: under a minute, no server (TESTS="-k offsets" for some)
-	@set -o pipefail; $(A_QUARTER) $(PYTEST) -m "unit and not slow and not long and not longest" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
+test-fast: install  ## ruff and the short unit tests: under a minute, no server (TESTS="-k offsets" for some)
+	@$(RUN) ruff check
+	@$(PYTEST) -m "unit and not hypothesis and not slow and not long and not longest" $(or $(TESTS),tests/unit)
 
-test-rest: install  ## the slow tests except the longest, a scenario of each fault class among them; .ci/run runs them
-	@$(PYTEST) -m "slow and not longest" $(TESTS)
+test-rest: install  ## types of all, the slow tests except the longest, among them a scenario of each fault class (.ci/run)
+	@set -o pipefail; $(PYTEST) -m "slow and not longest" $(TESTS) $(BESIDE_LINT)
 
 test-long: install  ## the longest tests: suites repeated, mutations, all examples of each property
 	@$(PYTEST) -m "longest or hypothesis" $(TESTS)
