@@ -102,17 +102,21 @@ STAYS = "print(os.getpid(), flush=True); signal.pause()"
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_what_ends_the_command_ends_its_child(number: signal.Signals) -> None:
-    listens = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # even if its parent ignores it
+    listens = (  # even if its parent ignores them
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
     )
     text = listens + VERIFIES.format(then=STAYS, options=())
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         child = psutil.Process(int(process.stdout.readline()))
-        process.send_signal(number)
-        with suppress(psutil.NoSuchProcess):
-            child.wait(30)
-        assert process.wait(30) != 0
+        try:
+            process.send_signal(number)
+            with suppress(psutil.NoSuchProcess):
+                child.wait(30)
+            assert process.wait(30) != 0
+        finally:
+            process.kill()
 
 
 def test_what_stops_the_command_stops_its_child_and_both_go_on() -> None:
