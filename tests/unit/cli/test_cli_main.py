@@ -13,6 +13,9 @@ import pytest
 from tests.support.own_home import TIDEGATE
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.long
+
+
 STARTS = """
 import os, signal
 from contextlib import suppress

@@ -24,6 +24,9 @@ from platform_defs.topics.steps import Create
 from resources.kafka.admin import topic_admin
 from resources.kafka.producer.producer import Producer
 
+pytestmark = pytest.mark.long
+
+
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
 
@@ -115,7 +118,6 @@ def test_options_of_the_command_line_come_last() -> None:
     assert (chosen.options["linger.ms"], chosen.options["retries"]) == (7, 100)
 
 
-@pytest.mark.long
 def test_it_imports_neither_spark_nor_dagster() -> None:
     code = """
 import sys

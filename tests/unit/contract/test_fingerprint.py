@@ -17,6 +17,9 @@ from platform_defs.engine.plan.replay_plan import fingerprint
 from platform_defs.errors import BadInput
 from tests.unit.contract.test_catalogue import add, transform
 
+pytestmark = pytest.mark.long
+
+
 IMPORTS = """\
 import json
 import pyspark.sql
@@ -178,7 +181,6 @@ def finalizers() -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.usefixtures("finalizers")
 def test_pipelines_of_several_threads_are_read_at_once(project: Path) -> None:
     (project / "assets/web/words.py").write_text("def function(a):\n    return [a + 1, {'b': a}]\n" * 1500)

@@ -15,6 +15,9 @@ from platform_defs.operations.contracts.gate import gate
 from tests.support.commands import HEAVY, tidegate
 from tests.unit.registry.registry_double import registry_double, says
 
+pytestmark = pytest.mark.long
+
+
 VIEWS = "web/page_views.odcs.yaml"
 
 
@@ -187,7 +190,6 @@ def test_github_gets_the_line_of_a_contract_that_cannot_be_read(
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: Path, tmp_path: Path) -> None:
     record = {"type": "record", "name": "V", "fields": [{"name": "url", "type": "bytes"}]}
     _edit(assets, "format: json", "format: avro, customProperties: [{property: subject, value: views}]")
@@ -245,7 +247,6 @@ def test_a_version_of_another_record_does_not_fit_unless_such_messages_are_skipp
     assert found.problems == ((message,) if result == "does not fit" else ())
 
 
-@pytest.mark.long
 def test_the_gate_starts_quickly_and_imports_no_system() -> None:
     started = time.monotonic()
     asked = tidegate("contract", "check", "--against", "git:HEAD", "-o", "json")

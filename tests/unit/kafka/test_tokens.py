@@ -15,6 +15,9 @@ from resources.kafka.client.second_client import second_options
 from resources.kafka.client.tokens import NoToken, TokenCallback
 from tests.support.waiting import within
 
+pytestmark = pytest.mark.long
+
+
 HERE = "tests.unit.kafka.test_tokens"
 OAUTH = {
     "security.protocol": "SASL_PLAINTEXT",

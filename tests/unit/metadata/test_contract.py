@@ -18,6 +18,9 @@ from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.metadata.messages import FIELDS, Sent, metadata_field
 from tests.unit.metadata.test_agreement import by_engine
 
+pytestmark = pytest.mark.long
+
+
 HERE = Path("shop.odcs.yaml")
 KIND = "      - name: kind\n"
 TENANT = "{name: tenant, logicalType: string, customProperties: [{property: source, value: header:tenant}]}"

@@ -29,6 +29,9 @@ from platform_defs.orchestration.scheduler.waiting import Seen
 from resources.kafka.admin.topic_views import KafkaTopics
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 
+pytestmark = pytest.mark.long
+
+
 PAGE_VIEWS = find_contract("web_page_views")
 NOW = 10_000.0
 

@@ -11,6 +11,9 @@ from assets import find_pipelines
 from platform_defs.definitions import compose
 from platform_defs.orchestration.dagster_runs.keys import VERIFIES, VERIFY_JOB, VERIFY_POOL
 
+pytestmark = pytest.mark.long
+
+
 PIPELINES = find_pipelines()
 DEFINITIONS = compose(PIPELINES)
 NIGHT = datetime(2026, 11, 1, 3, tzinfo=UTC)

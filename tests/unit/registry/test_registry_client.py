@@ -34,6 +34,9 @@ from tests.unit.registry.registry_double import (
     says,
 )
 
+pytestmark = pytest.mark.long
+
+
 GUID = "89791762-2336-4186-9674-299b90a802e2"
 SCHEMA = says({"schema": '"string"'})
 

@@ -18,6 +18,9 @@ from resources.registry.policy import ACCEPT, ACCEPT_REPLAY, REPLAY, RUN
 from resources.registry.schemas import RegistrySchemas
 from tests.unit.registry.registry_double import ONCE, Answer, Answered, after, hangs, refuses, registry_double, says
 
+pytestmark = pytest.mark.long
+
+
 GUID = "89791762-2336-4186-9674-299b90a802e2"
 SCHEMA, OTHER = says({"schema": '"string"'}), says({"schema": '"bytes"'})
 PAGE = says(b"<html>", 404, kind="text/html")
@@ -55,7 +58,6 @@ def agrees(server: Answered, pace: Pace = ONCE, patience: float = 0.0, count: in
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize("answer", [refuses(401), PAGE, refuses(502), refuses(504), hangs])
 def test_what_a_registry_that_is_there_says_of_one_id_is_of_that_id(server: Answered, answer: Answer) -> None:
     server.answers = {"/schemas/ids/5": SCHEMA, "/schemas/ids/6": answer}
@@ -122,7 +124,6 @@ def known(server: Answered, answer: Answer, count: int = 20) -> None:
     server.answers = {f"/schemas/ids/{n}": answer for n in range(1, count + 1)}
 
 
-@pytest.mark.long
 def test_a_slow_registry_is_compared_to_the_end(server: Answered) -> None:
     hasty = replace(ONCE, quickly=0.05)
     known(server, after(0.1, SCHEMA))
@@ -132,7 +133,6 @@ def test_a_slow_registry_is_compared_to_the_end(server: Answered) -> None:
     assert agrees(server, hasty) is True
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("answer", [refuses(504), refuses(401), hangs])
 def test_one_id_in_use_without_an_answer_holds_back_no_new_one(server: Answered, answer: Answer) -> None:
     known(server, SCHEMA)

@@ -25,6 +25,9 @@ from platform_defs.schema_conversion.exporting import export_schema
 from tests.support.kafka.registered import AVRO, PROTOBUF
 from tests.unit.formats.avro.avro_messages import fixed, logical
 
+pytestmark = pytest.mark.long
+
+
 DAY = logical("int", "date")
 ODD = json.loads(AVRO)  # everything written in another way than a contract exports it
 ODD["fields"] = [

@@ -17,6 +17,8 @@ from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
 from platform_defs.verification.validators.validator import NoRow, Validator
 
+pytestmark = pytest.mark.long
+
 
 def field(
     name: str, kind: str = "string", *path: str, required: bool = False, examples: Any = (), **rules: Any

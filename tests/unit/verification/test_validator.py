@@ -22,6 +22,8 @@ from platform_defs.verification.validators.patterns import whole_match
 from platform_defs.verification.validators.validator import NoRow, Validator, key_text
 from tests.unit.formats.json.test_decode_agreement import CONTRACT, VALUES
 
+pytestmark = pytest.mark.long
+
 
 def field(name: str, kind: str, required: bool = False, path: tuple[str, ...] = (), **rules: Any) -> Field:
     kinds: list[tuple[Any, Any]] = [*([("required", None)] if required else []), *rules.items()]
@@ -254,7 +256,6 @@ def test_the_largest_decimal_is_a_row(digits: int, sign: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("text", "verdict"),

@@ -33,6 +33,9 @@ from tests.unit.formats.json.test_json_mutations import good
 from tests.unit.verification.test_validator import RULED as OF_EACH_RULE
 from tests.unit.verification.test_validator import contract, field
 
+pytestmark = pytest.mark.long
+
+
 READ = contract_of({name: of for name, of in TYPES.items() if of != "bytes" and not of.startswith("array")})
 RULED = contract(
     *OF_EACH_RULE.fields,
@@ -156,7 +159,6 @@ def wrong_bytes(number: int, seed: int) -> None:
         accepted(of, [part for message in messages for part in (mutated(message, rng), message)])
 
 
-@pytest.mark.long
 def test_wrong_bytes_harm_one_message_only() -> None:
     wrong_bytes(4_000, seed=1)
 

@@ -28,6 +28,9 @@ from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.formats.json.test_decode_agreement import assert_agreement
 from tests.unit.verification.test_verify_blocks import accepted
 
+pytestmark = pytest.mark.long
+
+
 UNITS: tuple[Unit, ...] = get_args(Unit)
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 STARTS = (-62_135_596_800, 0, 253_402_300_800)  # of the years 1, 1970 and 10000, in seconds since 1970

@@ -17,6 +17,9 @@ from platform_defs.verification.formats.documents import NotTheType
 from platform_defs.verification.formats.protobuf import ProtobufValidator
 from tests.unit.formats.protobuf.protobuf_messages import COLUMNS3, PROTO3, contract_of, decoded, new, schema
 
+pytestmark = pytest.mark.long
+
+
 CONTRACT = contract_of(COLUMNS3)
 READER, VALIDATOR = ProtobufReader(CONTRACT, schema(PROTO3)), ProtobufValidator(CONTRACT, PROTO3)
 GOOD = new(PROTO3, "Transfer", text="good", number=7).SerializeToString()
@@ -156,7 +159,6 @@ NOT_BAD = [
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize(("payload", "columns"), NOT_BAD, ids=lambda value: str(value)[:40])
 def test_what_only_looks_wrong_is_a_row(payload: bytes, columns: dict[str, Any]) -> None:
     found = decoded(READER, [GOOD] * 70 + [payload])
@@ -313,7 +315,6 @@ def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:
     assert found.unknown_fields == 100
 
 
-@pytest.mark.long
 def test_names_that_are_longer_than_their_numbers_do_not_make_a_message_a_flood() -> None:
     """Written out, these hundred thousand bytes would be a hundred megabytes of JSON."""
     text = f'syntax = "proto3"; enum E {{ {"A" * 1_000} = 0; }} message M {{ repeated E e = 1; }}'

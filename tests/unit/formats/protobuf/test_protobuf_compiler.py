@@ -18,13 +18,15 @@ from platform_defs.verification.formats.protobuf import ProtobufValidator
 from platform_defs.verification.formats.protobuf_schema import message_types
 from tests.unit.formats.protobuf.protobuf_messages import contract_of
 
+pytestmark = pytest.mark.long
+
+
 RESERVED = ",".join(str(2 * n + 1) for n in range(100_000))  # compared each with each
 ELSEWHERE = "Could not make proto path relative"
 LARGE = f'syntax = "proto3"; message A {{ reserved {RESERVED}; }}'
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("limit", "value", "message"),
     [

@@ -13,6 +13,9 @@ from platform_defs.verification.formats.documents import NotTheType
 from platform_defs.verification.formats.protobuf import ProtobufValidator
 from tests.unit.formats.protobuf.protobuf_messages import contract_of, decoded, field, new, schema
 
+pytestmark = pytest.mark.long
+
+
 TEMPLATE = """
 syntax = "proto3";
 import "confluent/type/decimal.proto";
