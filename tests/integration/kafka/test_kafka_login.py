@@ -36,7 +36,7 @@ def denied(place: Place, options: dict[str, str]) -> dict[str, Any]:
         "look": lambda: KafkaTopics(silent, timeout=6).views([place.topic])[place.topic],
         "change": lambda: TopicAdmin(silent, timeout=6).observe([place.topic]),
         "cluster": lambda: KafkaPartitions(silent, timeout=6).topics(),
-        "read": lambda: list(KafkaSource(silent, patience=2).read(OffsetRange(place.topic, 0, 0, 2))),
+        "read": lambda: list(KafkaSource(silent, patience=6).read(OffsetRange(place.topic, 0, 0, 2))),
         "progress": lambda: show_progress(silent, f"tidegate-{place.pipeline.name}", place.topic, {0: 2}),
         "offsets by time": lambda: offsets_at(silent, place.topic, 0),
     }
