@@ -79,7 +79,7 @@ MUTANTS: dict[str, Mutate] = {
     ),
     "a try that was forgotten goes on": _instead(DirectPublication, "table_id", 0),
 }
-SOON = {"a range stays planned"}  # found within seconds; `make test` runs it, the others are `longest`
+SOON = {"a range stays planned"}  # found within seconds; `.ci/run` runs it, the others are `longest`
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_whatever_happens_to_tasks_the_invariants_hold(machine: type[DirectMachi
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in SOON else pytest.mark.longest) for name in MUTANTS]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SOON else pytest.mark.longest) for name in MUTANTS]
 )
 def test_a_fault_put_into_direct_publication_is_found(
     name: str, machine: type[DirectMachine], monkeypatch: pytest.MonkeyPatch

@@ -95,6 +95,7 @@ def test_a_contract_is_registered_once_and_a_change_only_where_the_registry_take
         assert register(contract, registry) == replace(first, new=False)
 
 
+@pytest.mark.slow
 def test_a_schema_of_a_file_is_registered_where_messages_of_it_fit(registry: Registry, tmp_path: Path) -> None:
     contract, file = contract_of("avro"), tmp_path / "transfer.avsc"
     file.write_text(AVRO)

@@ -202,6 +202,7 @@ def _started_run(instance: DagsterInstance, pipeline: Pipeline) -> DagsterRun:
     return instance.create_run_for_job(job, asset_selection=selected, status=DagsterRunStatus.STARTED)
 
 
+@pytest.mark.slow
 def test_a_topic_created_again_with_nothing_unread_starts_the_run_that_says_so(
     world: World, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:

@@ -58,6 +58,7 @@ def new(where: str = "") -> str:
     return f"(SELECT ctid FROM {{table}} {where} ORDER BY _batch_id DESC, _partition, _offset LIMIT 1)"
 
 
+@pytest.mark.slow
 def test_what_sums_are_made_of_is_printed_alike_whatever_a_role_has_set(bank: NewDoctor) -> None:
     """A checkpoint keeps them for another session, whose groups must have the same hashes."""
     url, german = bank.world.endpoints.postgres_url, "-c DateStyle=German -c IntervalStyle=iso_8601"

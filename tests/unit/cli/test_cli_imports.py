@@ -8,6 +8,9 @@ from typer.testing import CliRunner
 from platform_defs.cli.main import COMMANDS, app, load
 from tests.support.commands import HEAVY, run, tidegate
 
+pytestmark = pytest.mark.long
+
+
 SYSTEMS = {*HEAVY, "psycopg", "confluent_kafka", "pyarrow", "numpy"}
 SUBCOMMANDS = ["stack up", "stack down", "stack status", "stack reset", "ui up", "ui down", "ui status"]
 SUBCOMMANDS += ["topics list", "topics describe", "topics plan", "topics apply", "topics import", "topics delete"]

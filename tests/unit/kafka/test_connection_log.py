@@ -12,6 +12,8 @@ from platform_defs.errors import BadInput
 from resources.kafka.client.connection_log import ConnectionLog
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.long
+
 
 @contextmanager
 def server(answer: bytes) -> Iterator[str]:

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from platform_defs.errors import BadInput
 from platform_defs.kafka.message_filter import Where
 
+pytestmark = pytest.mark.long
+
+
 SCHEMA = pa.schema(
     [
         ("name", pa.string()),

@@ -17,6 +17,9 @@ from resources.kafka.client.second_client import second_options
 from resources.process.settings import PROJECT_ROOT
 from tests.support.waiting import within
 
+pytestmark = pytest.mark.long
+
+
 SECURED = {
     "bootstrap.servers": "one:9093,two:9093",
     "security.protocol": "sasl_ssl",
@@ -96,7 +99,6 @@ def test_one_module_imports_kafka_python() -> None:
     ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_a_broker_that_says_nothing_is_away_after_the_time_limit_and_nothing_stays_open(
     silent: str, protocol: str
