@@ -301,7 +301,7 @@ class Machine(TopicEvents):
     def resolve_failed_checks(self, draw: Draw) -> None:
         """Resolve failed checks before they halt the pipeline. A run that is working on the batch is fenced.
 
-        The decision also depends on the number of batches: hypothesis often draws one only in a whole example.
+        The decision also depends on the number of batches: hypothesis often draws the same one throughout an example.
         """
         decisions = get_args(BatchChoice)
         self._settle_gate(decisions[(draw(some) + len(self.committed)) % len(decisions)])
