@@ -1,4 +1,4 @@
-"""Scenarios of `make chaos`, with few kills: two quick ones in `make test`, one of each fault class in `.ci/run`."""
+"""Scenarios of `make chaos`, with few kills: a quick one in `make test`, one of each fault class in `.ci/run`."""
 
 import random
 from collections import Counter
@@ -12,16 +12,13 @@ from tests.chaos.postgres.network import aborted_messages_for_longer_than_the_pa
 from tests.chaos.scenario import Chaos, Scenario
 from tests.support.world import World
 
-QUICK = {"connection cut after COMMIT is done", "aborted transaction and a control record at the tail"}
-
-
-PLAYED = {name: found for name, found in SCENARIOS.items() if found.representative or name in QUICK}
+QUICK = "connection cut after COMMIT is done"
+PLAYED = {name: found for name, found in SCENARIOS.items() if found.representative}
 
 
 def _marks(name: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
-    marks = [] if name in QUICK else [pytest.mark.slow, pytest.mark.timeout(900)]  # some try a batch many times
-    shares = scenario.shares or ("quick scenarios" if name in QUICK else None)  # the process that runs are forked from
-    return [*marks, pytest.mark.xdist_group(shares)] if shares else marks
+    marks = [] if name == QUICK else [pytest.mark.slow, pytest.mark.timeout(900)]  # some try a batch many times
+    return [*marks, pytest.mark.xdist_group(scenario.shares)] if scenario.shares else marks
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name, found)) for name, found in PLAYED.items()])

@@ -90,7 +90,10 @@ def machine(endpoints: Endpoints) -> type[DirectMachine]:
     return type("Machine", (DirectMachine,), {"url": endpoints.postgres_url, "fired": Counter()})
 
 
-@pytest.mark.parametrize("examples", [2, pytest.param(40, marks=[pytest.mark.longest, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize(
+    "examples",
+    [pytest.param(2, marks=pytest.mark.slow), pytest.param(40, marks=[pytest.mark.longest, pytest.mark.timeout(1800)])],
+)
 def test_whatever_happens_to_tasks_the_invariants_hold(machine: type[DirectMachine], examples: int) -> None:
     run_state_machine_as_test(machine, settings=settings(bounded, max_examples=examples, derandomize=True))
     if examples == 40:

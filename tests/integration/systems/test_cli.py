@@ -62,6 +62,7 @@ def test_every_bad_message_gets_the_reason_that_produce_foretold(before: dict[st
     assert len(found["messages"]) == 32
 
 
+@pytest.mark.slow
 def test_dead_letters_are_counted_by_reason_with_an_example_and_listed(produced: Any) -> None:
     counted = tidegate("dlq", "list", PIPELINE).stdout
     assert "example" in counted
