@@ -20,7 +20,9 @@ from platform_defs.errors import LedgerMissing, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.offsets import TopicView
 from platform_defs.operations.runs.prune_ranges import PrunedRange, put_together
+from resources.postgres.ledger.migrations import reading
 from resources.postgres.ledger.prune_ledger import OldBatch, PruneLedger, PrunePage, SettledLetter
+from resources.postgres.session.connection import connect
 
 Describe = Callable[[str], TopicView]
 PLURALS = {"batch": "batches"}
@@ -85,11 +87,13 @@ def prune(url: str, contract: Contract, describe: Describe, *, execute: bool) ->
     """
     nothing = Pruned(contract.pipeline, contract.limits.retention_seconds, execute)
     try:
-        ledger, why = _with_lows(PruneLedger(url, contract.pipeline, nothing.retention_seconds), describe)
-        found = _details(ledger, replace(nothing, log_unknown=why))
-        if ledger.topic_id is not None:  # without a position it is not known what was read
-            found = _letters(ledger, _batches(ledger, found))
-        return replace(found, unsent=_unsent(ledger, execute=execute))
+        with reading(connect(url, "tidegate prune")) as connection:
+            ledger = PruneLedger(connection, contract.pipeline, nothing.retention_seconds)
+            ledger, why = _with_lows(ledger, describe)
+            found = _details(ledger, replace(nothing, log_unknown=why))
+            if ledger.topic_id is not None:  # without a position it is not known what was read
+                found = _letters(ledger, _batches(ledger, found))
+            return replace(found, unsent=_unsent(ledger, execute=execute))
     except LedgerMissing:
         return nothing
 

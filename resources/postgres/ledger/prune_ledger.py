@@ -11,8 +11,8 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
-from resources.postgres.ledger.migrations import reading
-from resources.postgres.session.connection import Connection, connect, database_errors, lock_timeout, queries
+from resources.postgres.ledger.migrations import require_current
+from resources.postgres.session.connection import Connection, database_errors, lock_timeout, queries
 
 PAGE = 500  # batches, dead letters or messages in one transaction
 NEWEST = 100  # batches of a pipeline that are kept at any age: its current behavior is evaluated by them
@@ -63,13 +63,13 @@ class SettledLetter:
 
 @dataclass(frozen=True)
 class PruneLedger:
-    """One pipeline's part of the ledger at `url`. `seconds`: the retention. `lows`: by partition, the first offset that
-    the log of `topic_id` still has; empty if unknown.
+    """One pipeline's part of the ledger, over an autocommit connection to it. `seconds`: the retention. `lows`: by
+    partition, the first offset that the log of `topic_id` still has; empty if unknown.
 
-    Every method raises LedgerMissing, LedgerOutdated, LedgerTooNew and LedgerAway.
+    Every method raises LedgerAway.
     """
 
-    url: str = field(repr=False)  # contains the password
+    connection: Connection = field(repr=False)
     pipeline: str
     seconds: float
     topic_id: str | None = None
@@ -117,12 +117,14 @@ class PruneLedger:
     @contextmanager
     def page(self) -> Generator["PrunePage | None"]:
         """Yield a transaction that has locked the pipeline's row; None if the pipeline reads another log by now. Raises
-        LedgerAway if a publication keeps the row locked for longer than WAIT.
+        LedgerAway if a publication keeps the row locked for longer than WAIT, and LedgerTooNew if the ledger has been
+        upgraded meanwhile.
         """
-        with reading(connect(self.url, "tidegate prune")) as connection, connection.transaction():
-            connection.execute(lock_timeout(WAIT))
-            row = connection.execute(queries()["prune_lock"], self.key).fetchone()
-            yield PrunePage(connection, self) if row == (self.topic_id,) else None
+        with database_errors(), self.connection.transaction():
+            require_current(self.connection)
+            self.connection.execute(lock_timeout(WAIT))
+            row = self.connection.execute(queries()["prune_lock"], self.key).fetchone()
+            yield PrunePage(self.connection, self) if row == (self.topic_id,) else None
 
     @property
     def key(self) -> dict[str, Any]:
@@ -139,8 +141,7 @@ class PruneLedger:
         }
 
     def _rows(self, query: str, **more: Any) -> list[dict[str, Any]]:
-        with reading(connect(self.url, "tidegate prune")) as connection:
-            return fetched(connection, query, {**self.key, **more})
+        return fetched(self.connection, query, {**self.key, **more})
 
 
 @dataclass(frozen=True)

@@ -123,17 +123,17 @@ def test_two_prunes_of_one_pipeline_lock_what_they_sum_up_in_one_order(world: Wo
     logs = [replace(message().before, topic=f"topic {number:02}") for number in range(30)]
     given = [replace(item, before=before) for item, before in zip(messages(30), logs, strict=True)]
     url, pipeline = world.endpoints.postgres_url, given[0].pipeline
-    pruning = PruneLedger(url, pipeline, 0.0)
 
     def settled() -> None:
         ledger.keep([replace(item, unsent_id=uuid4()) for item in given])
         world.rows("update tidegate.unsent set settled_at = now(), settled_how = 'sent' where pipeline = %s", pipeline)
 
-    settled()
-    assert pruning.remove_unsent() == 30
-    settled()
     of = b"select topic from tidegate.pruned_unsent where pipeline = %s and topic"
-    with connect(url) as first, ThreadPoolExecutor(1) as threads:
+    with connect(url) as first, connect(url, "tidegate prune") as second, ThreadPoolExecutor(1) as threads:
+        pruning = PruneLedger(second, pipeline, 0.0)
+        settled()
+        assert pruning.remove_unsent() == 30
+        settled()
         with first.transaction():
             first.execute(of + b" = 'topic 00' for update", [pipeline])
             removed = threads.submit(pruning.remove_unsent)
