@@ -84,7 +84,9 @@ class Topics:
         found = read_contracts(self.folder)
         message = declarations(found.good, read_topics_file(self.folder), str(self.folder / NAME))
         if not self.only:
-            return replace(message, refused=(*message.refused, *map(_broken, found.broken)))
+            advice = "Its topics were skipped. To plan the others, use --topic NAME"
+            broken = [_broken(item, "", advice) for item in found.broken]
+            return replace(message, refused=(*message.refused, *broken))
         known = {**message.topics, **message.undeclared}
         for missing in (name for name in self.only if name not in known):
             for item in found.broken:
@@ -93,8 +95,14 @@ class Topics:
             raise BadInput(f"{missing} is declared neither in a contract nor in {NAME}", field=missing)
         topics = {name: one for name, one in message.topics.items() if name in self.only}
         undeclared = {name: one for name, one in message.undeclared.items() if name in self.only}
-        refused = tuple(violation for violation in message.refused if violation.topic in self.only)
-        return replace(message, topics=topics, undeclared=undeclared, refused=refused)
+        refused = [violation for violation in message.refused if violation.topic in self.only]
+        refused += [  # its keys and its table's kind are not known, so no rule can protect its unread messages
+            _broken(item, name, f"It may read {name}. Correct it first")
+            for item in found.broken
+            for name in self.only
+            if item.may_read(name)
+        ]
+        return replace(message, topics=topics, undeclared=undeclared, refused=tuple(refused))
 
     def plan(self, allowed: Allowed | None = None) -> CheckedPlan:
         """Return the steps to take now, and the violations. Raises BadInput for another cluster than `allowed`
@@ -185,8 +193,7 @@ def _allow(violations: Sequence[Violation], allowed: Allowed, observed: Observed
     return [replace(one, severity="warn") if one.rule in rules else one for one in violations]
 
 
-def _broken(contract: BrokenContract) -> Violation:
+def _broken(contract: BrokenContract, topic: str, advice: str) -> Violation:
     error = contract.error
     place = Place(error.file or str(contract.path), error.line, error.field)
-    message = f"{error.problem}. Its topics were skipped. To plan the others, use --topic NAME"
-    return Violation("refuse", "contract", "", message, place)
+    return Violation("refuse", "contract", topic, f"{error.problem}. {advice}", place)

@@ -296,6 +296,19 @@ def test_a_contract_that_cannot_be_read_refuses_a_plan_of_all_and_none_of_anothe
     assert site.run("apply", "--yes", "--topic", f"{site.name}.b").code == 1
 
 
+def test_a_topic_is_not_compacted_while_another_contract_that_reads_it_is_broken(site: Site) -> None:
+    path = site.declare_upsert("{cleanup.policy: compact}")
+    other = site.declare()
+    other.write_text(other.read_text().replace("logicalType: timestamp", "logicalType: timestmap"))
+    done = site.run("apply", "--yes", "--topic", site.topic)
+    assert done.code == 1
+    assert str(other) in done.said
+    assert f"It may read {site.topic}. Correct it first" in done.said
+    other.unlink()
+    assert path.exists()
+    site.apply("--topic", site.topic)
+
+
 def test_producers_that_would_put_keys_elsewhere_and_messages_without_keys_are_seen_in_the_log(site: Site) -> None:
     site.declare(partitions="3", producerOptions="{partitioner: keyed-crc32}")
     site.apply()
