@@ -6,7 +6,9 @@ from typing import Literal
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.topic import KeyOrder, TopicKeys
+from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.contract.reader.topics_file import ListedTopic
+from platform_defs.errors import BadInput
 from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
 from platform_defs.topics.steps import Create
 from platform_defs.topics.violations import Place, Violation
@@ -153,9 +155,15 @@ def created(declared: Declared) -> Create:
     return Create(declared.topic, declared.partitions, declared.replication_factor, config)
 
 
-def first_made(contract: Contract, partitions: int) -> Create:
-    """Return the step by which `tidegate produce` creates the contract's missing topic: as declared, else with
-    `partitions` partitions.
+def first_made(topic: str, contracts: Contracts, partitions: int) -> Create:
+    """Return the step by which `tidegate produce` creates a missing topic: as the contracts that read it declare, else
+    with `partitions` partitions. Raises BadInput if they contradict each other, or if one that may read it is broken.
     """
-    step = created(_merged(contract.topic, [_of_contract(contract)]))
+    for broken in (item for item in contracts.broken if item.may_read(topic)):
+        raise broken.error
+    sources = [_of_contract(one) for one in contracts.good if one.topic == topic]
+    for violation in _contradictions(sources):
+        place = violation.place or Place("")
+        raise BadInput(violation.message, file=place.file, line=place.line, field=place.field)
+    step = created(_merged(topic, sources))
     return replace(step, partitions=step.partitions or partitions)

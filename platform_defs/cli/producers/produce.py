@@ -77,7 +77,7 @@ def produce(
       latency_ms  p50, p99, max, from the call to the acknowledgement
       seconds, messages_per_second (acknowledged)
     """
-    from assets import find_contract
+    from assets import find_contract, read_contracts
     from platform_defs.samples.mixture import Mixture
     from platform_defs.samples.outlet import samples_of
     from platform_defs.samples.sending import Sending
@@ -95,7 +95,7 @@ def produce(
     with progress() as show:
         samples, headers = samples_of(contract, endpoints.registry, seed)
         mixture = Mixture(samples, amount.bad_share)
-        there = made_topic(options, first_made(contract, partitions))
+        there = made_topic(options, contract.topic, lambda: first_made(contract.topic, read_contracts(), partitions))
         producer = Producer(
             options,
             contract.topic,

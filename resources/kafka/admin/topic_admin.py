@@ -77,16 +77,16 @@ class TopicAdmin(KafkaTopics):
                 self._until(partial(self._is_shown, step), sentence)
                 show(sentence)
 
-    def made(self, wanted: Create) -> int:
+    def made(self, topic: str, wanted: Callable[[], Create]) -> int:
         """Return the topic's number of partitions. Creates a missing topic as `wanted`."""
-        if there := self._partitions(wanted.topic):
+        if there := self._partitions(topic):
             return there
         try:
-            self.apply([wanted])
+            self.apply([wanted()])
         except _MadeJustNow:
-            if not self._partitions(wanted.topic):
+            if not self._partitions(topic):
                 raise
-        return self._partitions(wanted.topic)
+        return self._partitions(topic)
 
     def topic_id(self, topic: str) -> str | None:
         """Return the topic's id; None if there is no such topic. Needs only Describe. Raises AccessDenied."""
@@ -224,9 +224,11 @@ class TopicAdmin(KafkaTopics):
             time.sleep(BETWEEN)
 
 
-def made_topic(options: Mapping[str, str], wanted: Create) -> int:
-    """Return the topic's number of partitions, for a producer. Raises BrokerAway soon, and only once."""
-    return TopicAdmin({**options, "log_level": "2"}, timeout=ANSWER).made(wanted)
+def made_topic(options: Mapping[str, str], topic: str, wanted: Callable[[], Create]) -> int:
+    """Return the topic's number of partitions, for a producer; a missing topic is created as `wanted`. Raises
+    BrokerAway soon, and only once.
+    """
+    return TopicAdmin({**options, "log_level": "2"}, timeout=ANSWER).made(topic, wanted)
 
 
 NEEDED = {  # by the change to the topic

@@ -62,7 +62,7 @@ def test_a_broker_that_is_away_is_said_soon_and_once(
 ) -> None:
     monkeypatch.setattr(topic_admin, "ANSWER", 1)
     with pytest.raises(BrokerAway, match=r"Kafka at 127\.0\.0\.1:1 did not answer within 1 s"):
-        topic_admin.made_topic(NOWHERE, Create("t", 4))
+        topic_admin.made_topic(NOWHERE, "t", lambda: Create("t", 4))
     assert capfd.readouterr().err == ""
 
 
