@@ -1,7 +1,8 @@
 """Retention of Dagster's own log: old runs with their events and output, and old sensor events.
 
 Dagster removes old ticks by itself (dagster.yaml), but never runs and events. Kept for its UI: the latest
-materialization, observation and evaluation of each asset and check, and every run that has not ended.
+materialization and observation of each asset and partition, the latest evaluation of each check, and every run that has
+not ended.
 """
 
 from dataclasses import dataclass
@@ -11,9 +12,12 @@ from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from platform_defs.errors import BadInput
+from platform_defs.errors.words import plural
 from resources.dagster.storage import EventLog
 from resources.postgres.session.connection import error_for_sqlstate, queries
 
+MAX_NAMED = 20  # runs in one sentence
 PAGE = 2_000  # runs looked up, or events and evaluations deleted, per statement
 
 
@@ -30,20 +34,26 @@ def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
     """Remove what is older than `days`, over the connections of the instance's own storage. Return None if its storage
     is not ours (storage.py).
 
-    Raises LedgerAway or BadInput; what was removed before that stays removed.
+    Raises LedgerAway or BadInput; what was removed before that stays removed. Output that this user may not delete is
+    left, and named in a BadInput at the end.
     """
     storage = instance.event_log_storage
     if not isinstance(storage, EventLog):
         return None
     given = {"seconds": days * 86_400, "most": PAGE}
     runs, last = 0, 0
-    counts = [0, 0]
+    counts, left = [0, 0], dict[str, OSError]()  # `left`: errors by run
     try:
         with storage.index_connection() as connection:
             while found := connection.exec_driver_sql(queries()["dagster_old_runs"], {**given, "last": last}).all():
-                for _, run_id in found:
-                    instance.delete_run(run_id)
-                    instance.compute_log_manager.delete_logs(prefix=[run_id])
+                for run in found:
+                    instance.delete_run(run.run_id)
+                    try:
+                        instance.compute_log_manager.delete_logs(prefix=[run.run_id])
+                    except OSError as error:
+                        left[run.run_id] = error
+                snapshots = [one for run in found for one in run.snapshots or ()]
+                connection.exec_driver_sql(queries()["dagster_forget_snapshots"], {"snapshots": snapshots})
                 runs, last = runs + len(found), found[-1].id
             for number, statement in enumerate(("dagster_forget_checks", "dagster_forget_events")):
                 while (gone := connection.exec_driver_sql(queries()[statement], given).rowcount) > 0:
@@ -52,4 +62,10 @@ def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
         raise error_for_sqlstate(getattr(error.orig, "pgcode", None), str(error.orig).strip(), "ledger") from error
     except (DagsterPostgresException, PoolTimeout) as error:
         raise error_for_sqlstate(None, str(error), "ledger") from error
+    if left:
+        why, named = next(iter(left.values())), ", ".join([*left][:MAX_NAMED])
+        raise BadInput(
+            f"Dagster's log was pruned, but the output of {plural(len(left), 'removed run')} could not be deleted: "
+            f"{why}. Delete the folders of these runs in Dagster's compute logs: {named}"
+        )
     return PrunedLog(runs, *counts)

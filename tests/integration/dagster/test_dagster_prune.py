@@ -1,6 +1,8 @@
 """The job `prune`, and its effect on Dagster's own log."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from dagster import AssetKey, DagsterInstance
 
 from platform_defs.definitions import compose
+from platform_defs.errors import BadInput
 from resources.dagster.retention import PrunedLog, prune_log
 from resources.postgres.ledger import prune_ledger
 from tests.support.dagster_runs import failure
@@ -20,6 +23,7 @@ CONFIG = """
 storage:
   custom: {module: resources.dagster.storage, class: Storage}
 """
+NOBODY = 65_534
 LONG_AGO = (
     "UPDATE dagster.runs SET update_timestamp = update_timestamp - interval '60 days'",
     "UPDATE dagster.event_logs SET timestamp = timestamp - interval '60 days'",
@@ -100,6 +104,88 @@ def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
     assert prune_log(instance, 30) == PrunedLog()
 
 
+@pytest.mark.slow
+def test_the_latest_materialization_of_each_partition_stays(
+    session: psycopg.Connection, instance: DagsterInstance
+) -> None:
+    @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["a", "b"]))
+    def daily() -> None: ...
+
+    old = [dg.materialize([daily], instance=instance, partition_key=key).run_id for key in ("a", "a", "b")]
+    for key in ("a", "a", "b"):
+        instance.report_runless_asset_event(dg.AssetObservation("topic", partition=key))
+    age(session)
+    assert prune_log(instance, 30) == PrunedLog(runs=1, events=1)
+    assert [run_id for run_id in old if instance.has_run(run_id)] == old[1:]
+    assert instance.get_materialized_partitions(AssetKey("daily")) == {"a", "b"}
+
+
+@pytest.mark.slow
+def test_snapshots_of_selections_go_with_the_last_run_of_them(
+    session: psycopg.Connection, instance: DagsterInstance
+) -> None:
+    @dg.multi_asset(specs=[dg.AssetSpec(name) for name in "abcd"], can_subset=True)
+    def tables(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        for key in context.selected_asset_keys:
+            yield dg.MaterializeResult(asset_key=key)
+
+    old = [
+        dg.materialize([tables], instance=instance, selection=[*keys]).run_id
+        for keys in ("ab", "ac", "ac", "abcd", "bcd", "bcd")
+    ]
+    stored = count(session, "snapshots")
+    age(session)
+    assert prune_log(instance, 30) == PrunedLog(runs=4)
+    runs = [instance.get_run_by_id(run_id) for run_id in (old[3], old[5])]
+    for kept in runs:
+        assert kept
+        assert kept.job_snapshot_id
+        assert kept.execution_plan_snapshot_id
+        instance.get_historical_job(kept.job_snapshot_id)
+        instance.get_execution_plan_snapshot(kept.execution_plan_snapshot_id)
+    assert stored - count(session, "snapshots") == 4, "of the job and the plan, of two selections"
+
+
+@pytest.mark.slow
+def test_output_that_cannot_be_deleted_keeps_nothing_else_from_being_pruned(
+    session: psycopg.Connection, instance: DagsterInstance, tmp_path: Path
+) -> None:
+    old = [run(instance) for _ in range(3)]
+    instance.report_runless_asset_event(dg.AssetObservation("topic"))
+    instance.report_runless_asset_event(dg.AssetObservation("topic"))
+    manager: Any = instance.compute_log_manager
+    logs = Path(manager.get_captured_local_path([old[0], "compute_logs", "step"], "out"))
+    logs.parent.mkdir(parents=True, exist_ok=True)
+    logs.write_text("printed")
+    folder = logs.parent
+    age(session)
+    with (
+        read_only(folder),
+        pytest.raises(
+            BadInput, match=r"the output of 1 removed run could not be deleted: .*Permission denied"
+        ) as error,
+    ):
+        prune_log(instance, 30)
+    assert str(error.value).endswith(f"in Dagster's compute logs: {old[0]}")
+    assert logs.exists()
+    assert [run_id for run_id in old if instance.has_run(run_id)] == old[-1:]
+    assert prune_log(instance, 30) == PrunedLog()
+
+
+@contextmanager
+def read_only(folder: Path) -> Generator[None]:
+    """Let this process delete nothing in the folder, also if it is root's."""
+    user, mode = os.geteuid(), folder.stat().st_mode
+    folder.chmod(0o555)
+    try:
+        if user == 0:
+            os.seteuid(NOBODY)
+        yield
+    finally:
+        os.seteuid(user)
+        folder.chmod(mode)
+
+
 def test_a_storage_of_another_kind_is_left_alone() -> None:
     with DagsterInstance.ephemeral() as other:
         run(other)
@@ -127,6 +213,7 @@ def test_the_job_prunes_dagsters_log_in_its_own_database_as_its_own_user(
     assert [run_id for run_id in old if instance.has_run(run_id)] == old[-1:]
 
 
+@pytest.mark.slow
 def test_the_job_names_the_right_that_dagsters_user_lacks(
     world: World, company: Company, session: psycopg.Connection, instance: DagsterInstance
 ) -> None:
