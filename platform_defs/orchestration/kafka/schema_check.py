@@ -40,7 +40,7 @@ SUBJECT_INTERVAL = 300.0  # seconds between two requests to the registry for the
 BUDGET = 20.0  # seconds of a tick; the next one evaluates the rest
 VERSION_LIFETIME = 3600.0  # seconds after which versions are requested again: a registry may have been rebuilt
 MAX_VERSIONS = 100  # of a subject, the newest
-MAX_KEPT = 10_000  # evaluations in a process
+MAX_KEPT = 50_000  # evaluations in a process, the newest
 
 
 Place = tuple[str, int, str]  # registry, generation and id, as in the ledger; or "", a version and its subject
@@ -53,6 +53,11 @@ class Memory:
     fits: dict[tuple[str, Place], SchemaFit] = field(default_factory=dict[tuple[str, Place], SchemaFit])
     looked: dict[str, tuple[float, frozenset[UsedSchema]]] = field(
         default_factory=dict[str, tuple[float, frozenset[UsedSchema]]]
+    )
+    unused: dict[str, tuple[str, list[CheckedSchema]]] = (
+        field(  # by pipeline: its contract's digest, and what was found
+            default_factory=dict[str, tuple[str, list[CheckedSchema]]]
+        )
     )
     subjects: "Subjects | None" = None
     asked_since: float = 0.0
@@ -192,27 +197,30 @@ class Look:
     def _of_used(self, contract: Contract, used: Sequence[UsedSchema]) -> dict[UsedSchema, SchemaFit]:
         """Return the evaluations of schemas that the ledger has, which is queried for those without one."""
         by, places = contract_digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
-        new = [place for place in places.values() if (by, place) not in self._memory.fits]
-        for place, schema in schemas_at(self._endpoints.postgres_url, new).items():
-            self._check(contract, by, place, schema)
-        known = self._memory.fits
-        return {one: known[by, place] for one, place in places.items() if (by, place) in known}
+        known = {place: fit for place in places.values() if (fit := self._memory.fits.get((by, place)))}
+        new = schemas_at(self._endpoints.postgres_url, [place for place in places.values() if place not in known])
+        known |= {place: self._check(contract, by, place, schema) for place, schema in new.items()}
+        return {one: known[place] for one, place in places.items() if place in known}
 
     def _unused(self, contract: Contract, used: Container[str]) -> list[CheckedSchema]:
         """Return the versions of the contract's subject that no message names. The schema of one without an evaluation
-        is requested; it is missing while the registry is away.
+        is requested. While the registry is away: the versions of its last answer in this process.
         """
         subject, by, found = contract.wire.subject, contract_digest(contract), list[CheckedSchema]()
         for number, keys in (self._asked(lambda subjects: subjects.keys(subject, MAX_VERSIONS)) or {}).items():
             if any(key in used for key in keys):
                 continue
             place = "", number, subject
-            if (by, place) not in self._memory.fits:
+            if (fit := self._memory.fits.get((by, place))) is None:
                 version = self._asked(lambda subjects, at=number: subjects.version(subject, at))
                 if version is not None and version.schema is not None:
-                    self._check(contract, by, place, version.schema)
-            if fit := self._memory.fits.get((by, place)):
+                    fit = self._check(contract, by, place, version.schema)
+            if fit is not None:
                 found.append(CheckedSchema(contract.pipeline, f"version {number} of {subject}", False, fit))
+        digest, before = self._memory.unused.get(contract.pipeline, (None, found))
+        if self._away is not None:
+            return before if digest == by else found
+        self._memory.unused[contract.pipeline] = by, found
         return found
 
     def _asked(self, question: "Callable[[Subjects], Answer]") -> Answer | None:
@@ -226,7 +234,8 @@ class Look:
             self._away = str(error)
             return None
 
-    def _check(self, contract: Contract, by: str, place: Place, schema: WriterSchema) -> None:
+    def _check(self, contract: Contract, by: str, place: Place, schema: WriterSchema) -> SchemaFit:
+        fit = self._memory.fits[by, place] = check_schema(contract, schema)
         if len(self._memory.fits) > MAX_KEPT:
-            self._memory.fits.clear()
-        self._memory.fits[by, place] = check_schema(contract, schema)
+            del self._memory.fits[next(iter(self._memory.fits))]
+        return fit

@@ -18,6 +18,7 @@ from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.definitions import compose
 from platform_defs.operations.runs.replay import Replay
 from platform_defs.orchestration.dagster_runs.keys import topic_key
+from platform_defs.orchestration.kafka import schema_check
 from platform_defs.orchestration.kafka.schema_check import (
     SUBJECT_INTERVAL,
     Look,
@@ -197,6 +198,33 @@ def test_a_registry_that_is_away_leaves_out_what_no_message_names(registered: Wo
     (found,) = looks(replace(registered, endpoints=away), Memory(), pipeline)
     assert found.passed
     assert "were not checked" in (found.description or "")
+
+
+@pytest.mark.slow
+def test_a_registered_schema_that_does_not_fit_is_still_shown_while_the_registry_is_away(registered: World) -> None:
+    pipeline, memory = framed(registered, "avro"), Memory()
+    registered.send_and_drain(pipeline, serialized(registered, pipeline, documents(4)))
+    misfit = Schema(json.dumps(schema(without="amount")), "AVRO")
+    client(registered).register_schema(f"{pipeline.contract.topic}-value", misfit)
+    (found,) = looks(registered, memory, pipeline)
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    away = replace(registered.endpoints, registry=Registry({"url": "http://127.0.0.1:9"}, patience=0.2))
+    memory.subjects = None  # as after an hour
+    (later,) = looks(replace(registered, endpoints=away), memory, pipeline)
+    assert (later.passed, later.metadata) == (False, found.metadata)
+    assert "were not checked" in (later.description or "")
+
+
+@pytest.mark.slow
+def test_more_schemas_than_are_kept_are_all_evaluated(registered: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_check, "MAX_KEPT", 1)
+    pipeline = framed(registered, "avro")
+    topic, ask = pipeline.contract.topic, client(registered)
+    for name in ("one", "two", "three"):
+        more = schema({"name": name, "type": ["null", "string"], "default": None})
+        registered.send_and_drain(pipeline, avro_values(ask, topic, more, documents(1)))
+    (found,) = looks(registered, Memory(), pipeline)
+    assert (found.description or "").startswith("3 schemas checked")
 
 
 @pytest.mark.longest
