@@ -86,6 +86,7 @@ class TopicView:
     topic_id: str
     partitions: Mapping[int, PartitionView]
     compacted: bool = False
+    tombstone_seconds: float | None = None  # for which a compacted topic keeps tombstones, at least
 
 
 @dataclass(frozen=True)

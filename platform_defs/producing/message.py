@@ -66,6 +66,16 @@ class Ids:
         return b"%b%012x" % (self._first, self._count)
 
 
+def made_at(named: bytes) -> float | None:
+    """Return when `Ids` made the id, by its machine's clock, in seconds since the epoch; None for another id."""
+    if len(named) != 36 or named[14:15] != b"7":
+        return None
+    try:
+        return int(named[:8] + named[9:13], 16) / 1000
+    except ValueError:
+        return None
+
+
 def sent_before(one: bytes, other: bytes) -> bool:
     """Return True if one `Ids` made both, and `one` first: they share its random bits, and the counter decides.
 

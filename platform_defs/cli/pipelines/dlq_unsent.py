@@ -53,7 +53,7 @@ def send(
         False, "--may-double", help="Also send messages that cannot be searched for: they may already be in the log."
     ),
     may_overwrite: bool = typer.Option(
-        False, "--may-overwrite", help="Also send messages that may be older than one with the same key in the log."
+        False, "--may-overwrite", help="Also send messages that may be older than the last one with the same key."
     ),
     output: OutputOption = Output.human,
 ) -> None:
@@ -195,10 +195,12 @@ def _resending(pipeline: str, ledger: UnsentLedger, show: Callable[[str], None])
 
 
 def _print(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> None:
+    from platform_defs.operations.unsent.resend import NEWER, TOMBSTONE
+
     print_line(f"{pipeline}: {plural(done.found, 'message')} found in the log, {plural(done.sent, 'message')} sent")
     for refused, number in done.refused.items():
-        lifted = {"newer_in_log": "To send them anyway, add --may-overwrite. "}.get(refused.code, "")
-        lifted = lifted or ("To send them anyway, add --may-double. " if refused.may_be_lifted else "")
+        option = "--may-overwrite" if refused in (NEWER, TOMBSTONE) else "--may-double"
+        lifted = f"To send them anyway, add {option}. " if refused.may_be_lifted else ""
         print_line(
             f"{plural(number, 'message')} not sent: {refused.why}. {lifted}To discard them: tidegate dlq discard "
             f"{pipeline}"

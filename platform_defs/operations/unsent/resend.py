@@ -127,6 +127,12 @@ class Resending:
         sent = [item for item in rest if item.unsent_id not in found.overwriting]
         if len(sent) < len(rest):
             done.refused[NEWER] += len(rest) - len(sent)
+        if now.tombstone_seconds is not None and keys:
+            since = time.time() - now.tombstone_seconds
+            safe = [item for item in sent if item.first_try > since or item.unsent_id not in keys]
+            if len(safe) < len(sent):
+                done.refused[TOMBSTONE] += len(sent) - len(safe)
+            sent = safe
         self._send(held, now.topic, sent, done)
 
     def _send(self, held: HeldUnsent, topic: str, items: Sequence[UnsentId], done: Resent) -> None:
@@ -160,6 +166,11 @@ class Resending:
 
 
 NEWER = Refusal("newer_in_log", "the log has a message with the same key that may be newer: they would overwrite it")
+
+TOMBSTONE = Refusal(
+    "tombstone_gone",
+    "they are older than the topic keeps tombstones: a later deletion of their key may be gone from the log",
+)
 
 
 def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Resent) -> Iterator[UnsentId]:

@@ -16,7 +16,14 @@ from resources.kafka.data.source import KafkaSource
 from resources.postgres.ledger.unsent import UnsentId, UnsentLog
 
 Code = Literal[
-    "topic_missing", "other_cluster", "topic_recreated", "retention_passed", "log_truncated", "no_id", "newer_in_log"
+    "topic_missing",
+    "other_cluster",
+    "topic_recreated",
+    "retention_passed",
+    "log_truncated",
+    "no_id",
+    "newer_in_log",
+    "tombstone_gone",
 ]
 Place = tuple[int, int]  # partition and offset
 SHOWN_EVERY = 5.0  # seconds between two lines of progress

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import OFFSET_END, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -74,8 +74,8 @@ class KafkaBroker:
             )
         numbers = [item.id for item in described.partitions if wanted is None or item.id in wanted]
         partitions = [TopicPartition(topic, number) for number in numbers]
-        compacted = configured and _compacts(asked, topic)
-        return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(asked, partitions), compacted)
+        view = TopicView(topic, cluster.cluster_id, topic_id, _watermarks(asked, partitions))
+        return _configured(asked, view) if configured else view
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,14 @@ def _found(asked: _Asked, place: TopicPartition, future: "Future[Any]", least: i
     return answer
 
 
-def _compacts(asked: _Asked, topic: str) -> bool:
-    resource = ConfigResource(ResourceType.TOPIC, topic)
+def _configured(asked: _Asked, view: TopicView) -> TopicView:
+    """Return the view with what the topic's configuration says about compaction."""
+    resource = ConfigResource(ResourceType.TOPIC, view.topic)
     config = asked.answer(asked.client.describe_configs([resource], request_timeout=5)[resource])
-    return "compact" in config["cleanup.policy"].value
+    if "compact" not in config["cleanup.policy"].value:
+        return view
+    milliseconds = int(config["delete.retention.ms"].value) + int(config["min.compaction.lag.ms"].value)
+    return replace(view, compacted=True, tombstone_seconds=milliseconds / 1000)
 
 
 def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dict[int, int]:

@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 
 from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.errors import ChangedMeanwhile, LedgerMissing, PipelineHeld
+from platform_defs.producing.message import made_at
 from platform_defs.producing.outcomes import Outcome
 from platform_defs.producing.unsent import LogEnds, UnsentMessage
 from resources.postgres.ledger.migrations import reading
@@ -70,6 +71,7 @@ class UnsentId:
     tidegate_id: bytes
     log: UnsentLog
     bytes: int
+    first_try: float  # seconds since the epoch; later than it was, if it failed several times and has no id of `Ids`
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,9 @@ class HeldUnsent:
         for row in self._rows("unsent_ids", outcomes=list(outcomes), after=after, limit=limit):
             log = UnsentLog(_before(row), row["blind"])
             log = known.setdefault(log, log)
-            found.append(UnsentId(row["number"], row["unsent_id"], row["tidegate_id"], log, row["bytes"]))
+            named = row["tidegate_id"]
+            first = min(row["failed_at"], made_at(named) or row["failed_at"])
+            found.append(UnsentId(row["number"], row["unsent_id"], named, log, row["bytes"], first))
         return found
 
     def keys(self, items: Sequence[UnsentId]) -> dict[UUID, bytes]:

@@ -1,6 +1,7 @@
 """`tidegate dlq send`: an undelivered message comes into the log once, whatever happened at its first try."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -310,6 +311,18 @@ def test_an_old_message_does_not_overwrite_a_newer_one_of_its_key(desk: Desk) ->
     desk.world.send(desk.pipeline, [b"new"], keys=[b"k"], partition=0)
     done = desk.send(of_state=True)
     assert (done.sent, {why.code: number for why, number in done.refused.items()}) == (1, {"newer_in_log": 1})
+    assert desk.send(of_state=True, may_overwrite=True) == Resent(sent=1)
+
+
+def test_a_message_older_than_the_tombstones_of_a_compacted_topic_does_not_bring_a_deleted_key_back(
+    world: World, tmp_path: Path
+) -> None:
+    pipeline = world.new_pipeline("upsert", config={"cleanup.policy": "compact", "delete.retention.ms": "1"})
+    desk = Desk(world, pipeline, tmp_path / "unsent")
+    desk.fail([Message(b"old", b"k")], *TIMED_OUT)
+    done = desk.send(of_state=True)
+    assert (done.sent, {why.code: number for why, number in done.refused.items()}) == (0, {"tombstone_gone": 1})
+    assert not done.is_complete
     assert desk.send(of_state=True, may_overwrite=True) == Resent(sent=1)
 
 

@@ -37,7 +37,7 @@ SELECT extract(epoch FROM max(trying_until) - clock_timestamp())::float8 AS seco
 
 -- unsent_ids: the next open messages of these logs, without their content.
 SELECT number, unsent_id, tidegate_id, topic, cluster_id, topic_id, end_offsets,
-       outcome = 'unknown' AND NOT id_sent AS blind,
+       outcome = 'unknown' AND NOT id_sent AS blind, extract(epoch FROM failed_at)::float8 AS failed_at,
        coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0) AS bytes
   FROM tidegate.unsent
  WHERE pipeline = %(pipeline)s AND settled_at IS NULL AND outcome = ANY (%(outcomes)s) AND number > %(after)s
