@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from platform_defs.contract.model.classified import classified
+from platform_defs.contract.model.classified import classified, classified_by
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.topic import check_topic_name
 from platform_defs.contract.reader.catalogue import Contracts
@@ -13,12 +13,14 @@ from platform_defs.errors import BadInput
 class ChosenTopic:
     """A topic, and the contract that decodes its messages; None: they are shown as bytes.
 
-    `hides`: a contract of the topic classifies fields, so no key, header or undecoded value is shown.
+    `hides`: a contract of the topic classifies fields, so no key, header or undecoded value is shown. `classified`: the
+    fields of `contract` that a contract of the topic classifies.
     """
 
     topic: str
     contract: Contract | None
     hides: bool
+    classified: frozenset[str] = frozenset()
 
 
 def choose_topic(name: str, found: Contracts, *, raw: bool) -> ChosenTopic:
@@ -48,4 +50,5 @@ def choose_topic(name: str, found: Contracts, *, raw: bool) -> ChosenTopic:
             f"{topic} is read by several contracts: {names}. Give one of these pipelines instead of the topic"
         )
     contract = None if raw else pipeline or next(iter(readers), None)
-    return ChosenTopic(topic, contract, hides=bool(classifying or broken))
+    hidden = classified_by(readers, contract) if contract else frozenset[str]()
+    return ChosenTopic(topic, contract, bool(classifying or broken), hidden)

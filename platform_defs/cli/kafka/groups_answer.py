@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from platform_defs.cli.output import print_error, print_fields, print_line, print_table
@@ -46,7 +47,7 @@ def print_list(found: GroupList) -> None:
         if one.expired:
             print_line(
                 f"{one.group.name}: lags past retention in {plural(one.expired, 'partition')} "
-                f"(tidegate groups describe {one.group.name})"
+                f"(tidegate groups describe {quote(one.group.name)})"
             )
         if one.problem:
             print_error(f"{one.group.name}: {one.problem}")

@@ -69,7 +69,7 @@ def _lines(one: PeekedMessage) -> Iterator[str]:
     size = plural(one.value.size, "byte") if one.value else "tombstone"
     yield f"partition {one.partition}, offset {one.offset}, {time or 'no timestamp'}, key {_text(one.key)}, {size}"
     rows = {name: _shown(value) for name, value in (one.fields or {}).items()}
-    rows |= {f"header {name}": _text(value) for name, value in one.headers}
+    rows |= {f"header {_on_one_line(name)}": _text(value) for name, value in one.headers}
     width = max(map(len, rows), default=0)
     for name, value in rows.items():
         yield f"  {name:<{width}}  {value.replace(chr(10), chr(10) + ' ' * (width + 4))}"
@@ -80,7 +80,7 @@ def _lines(one: PeekedMessage) -> Iterator[str]:
     if one.value is None or one.value.data is None:
         return
     if one.fault is None and one.value.text is not None:
-        yield f"  {_cut(one.value.text)}"
+        yield f"  {_cut(one.value.text)}".replace("\n", "\n  ")
     else:
         yield from (f"  {line}" for line in hex_lines(one.value.data, MAX_DUMPED))
 
@@ -90,8 +90,13 @@ def _text(content: Content | None) -> str:
     if content is None:
         return "-"
     if content.text is not None:
-        return _cut(content.text)
+        return _on_one_line(_cut(content.text))
     return HIDDEN if content.data is None else f"\\x{content.data[:MAX_DUMPED].hex()}"
+
+
+def _on_one_line(text: str) -> str:
+    """Return the text with its line ends as \\n: it could look like another message."""
+    return text.replace("\n", "\\n")
 
 
 def _shown(value: Any) -> str:

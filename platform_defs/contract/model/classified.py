@@ -75,6 +75,12 @@ def classified(contract: Contract) -> Classified:
     return Classified(frozenset(fields), frozenset(columns), frozenset(every - columns))
 
 
+def classified_by(others: Iterable[Contract], contract: Contract) -> frozenset[str]:
+    """Return the fields of a contract whose values other contracts of its topic classify."""
+    fields = [item for other in others for item in other.message_fields if item.name in classified(other).fields]
+    return frozenset(item.name for item in contract.message_fields if any(_share(item, other) for other in fields))
+
+
 def _fields(contract: Contract) -> set[str]:
     named = {column.name for table in contract.tables for column in table.columns if _own(column)}
     found = [item for item in contract.message_fields if _own(item) or item.name in named]

@@ -63,7 +63,7 @@ class PeekFilter:
         contract = self.contract = self.chosen.contract
         self._is_upsert = contract is not None and contract.row_table.disposition == "upsert"
         self._fields = contract.message_schema if contract else pa.schema([])
-        self._classified = classified(contract).fields if contract else frozenset[str]()
+        self._classified = self.chosen.classified | (classified(contract).fields if contract else frozenset())
         self._open = [name for name in self._fields.names if name not in self._classified]
         self._own = {**_OWN, **(_OF_CONTRACT if contract else _WITHOUT)}
         hidden = self._classified

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from shlex import quote
 from typing import Any
 
 import dagster as dg
@@ -212,7 +213,7 @@ def _check(topic: str, readings: Sequence[Reading], survey: GroupSurvey) -> dg.A
     bad = {one.group.group.name: one.at_risk for one in readings if one.at_risk}
     clauses = [
         f"{name}: {'; '.join(found[:NAMED])}{f'; and {len(found) - NAMED} more' if len(found) > NAMED else ''} "
-        f"(tidegate groups describe {name})"
+        f"(tidegate groups describe {quote(name)})"
         for name, found in bad.items()
     ]
     good = (

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from assets import find_contract
+from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.reader.catalogue import BrokenContract, Contracts
 from platform_defs.errors import BadInput
@@ -55,6 +56,12 @@ def test_where_one_contract_classifies_fields_bytes_are_hidden_from_all() -> Non
     for name in ("bank_transfers", "risk", "bank.transfers"):
         with pytest.raises(BadInput, match="the contract of risk classifies fields"):
             choose_topic(name, found, raw=True)
+
+
+def test_a_field_that_another_contract_of_the_topic_classifies_is_classified() -> None:
+    found = contracts(OPEN, replace(TRANSFERS, pipeline="risk"))
+    assert classified(OPEN).fields == frozenset()
+    assert choose_topic("bank_transfers", found, raw=False).classified == classified(TRANSFERS).fields != frozenset()
 
 
 @pytest.mark.parametrize("text", ["a: [\nphysicalName: shop.orders # mine\n", 'x: "shop.orders"'])

@@ -74,6 +74,23 @@ GOOD = [Sent(transfer(n, f"{n + 1}.00"), name=b"k%d" % (n % 2)) for n in range(4
 BAD = [Sent(b"{not json", name=b"k0"), Sent(transfer(9, "-1.00")), Sent(None), Sent(b"\xff\xfe")]
 
 
+def test_a_key_or_header_cannot_look_like_another_message() -> None:
+    forged = b"a\npartition 0, offset 9, no timestamp, key b, 4 bytes"
+    messages = Sent(transfer(1), name=forged, with_headers=[(forged.decode(), forged)]), Sent(b"text\n" + forged)
+    for contract in (OPEN, None):
+        shown = "\n".join(line for one in peeked(contract, *messages) for line in _lines(one)).splitlines()
+        assert sum(line.startswith("partition") for line in shown) == 2
+
+
+def test_a_field_that_another_contract_classifies_is_masked_and_no_filter() -> None:
+    chosen, (block,) = ChosenTopic("t", OPEN, True, frozenset(["amount"])), message_blocks([GOOD[0]])
+    (one,) = PeekFilter(chosen, BlockDecoder(OPEN, None)).matching(0, block, None)
+    assert one.fields is not None
+    assert (one.fields["amount"], one.fields["transfer_id"]) == (HIDDEN, "T1")
+    with pytest.raises(BadInput, match="amount may hold classified values"):
+        PeekFilter(chosen, BlockDecoder(OPEN, None), where="amount > 1")
+
+
 def test_each_message_has_its_fields_or_why_it_would_be_a_dead_letter() -> None:
     first, bad, negative, tombstone, _ = peeked(OPEN, GOOD[0], *BAD)
     assert first.fields is not None
