@@ -35,6 +35,7 @@ class LiveColumn:
     generated: bool  # GENERATED ALWAYS AS (...)
     identity: bool  # GENERATED ALWAYS AS IDENTITY
     deterministic: bool  # by its collation, only equal bytes are equal texts
+    own_collation: bool  # another one than the database's
     rights: tuple[str, ...]
 
 
@@ -47,10 +48,12 @@ class LiveTable:
     bound: bool | None  # the table that its pipeline filled; None if the ledger has no such output
     row_security: bool  # policies apply to us
     may_delete: bool
+    may_lock: bool  # LOCK TABLE needs a right to write on the table itself, not on columns
     foreign_parts: tuple[str, ...]
     not_logged: tuple[str, ...]
     rules: tuple[str, ...]
     triggers: tuple[str, ...]  # for each row, before it is written
+    cascades: tuple[str, ...]  # foreign keys by which a write to an output of the ledger changes or deletes rows here
     unique_keys: tuple[tuple[str, ...], ...]  # columns, sorted, of each index that ON CONFLICT can use
     columns: tuple[LiveColumn, ...]
 
@@ -152,9 +155,18 @@ def _writing_mistakes(table: Table, live: LiveTable) -> Mistakes:
     lacking = [right for right in RIGHTS[table.disposition] if not all(right in c.rights for c in columns)]
     if table.disposition == "upsert" and not live.may_delete:
         lacking.append("DELETE")
+    if not live.may_lock and "INSERT" not in lacking:
+        lacking.append("INSERT")
     if lacking:
         rights = ", ".join(lacking).lower()
         yield table.name, f"{live.role} lacks rights on {table.name}: grant {rights} on {table.name} to {live.role}"
+    compared = {item.column for item in table.aggregates if item.function in ("min", "max")}
+    for name in [column.name for column in live.columns if column.name in compared and column.own_collation]:
+        yield (
+            f"{table.name}.{name}",
+            f"column {name} of {table.name} has a collation of its own: its min or max would depend on where batches "
+            f'are cut. To fix it: alter table {table.name} alter column {name} type text collate "default"',
+        )
     key = key_columns(table)
     for name in [column.name for column in live.columns if column.name in key and not column.deterministic]:
         yield (
@@ -178,6 +190,13 @@ def _interference(table: Table, live: LiveTable) -> Mistakes:
             table.name,
             f"{found} may drop or change rows while the offsets still advance: drop {found}"
             + (f". AFTER triggers and statement triggers may stay. To set a value, {what}" if what else ""),
+        )
+    for found in live.cascades:
+        yield (
+            table.name,
+            f"foreign key {found} deletes or changes rows when a row that they reference is deleted or changed by a "
+            "pipeline: whether they remain would depend on where batches are cut. Create it again without ON DELETE "
+            "and ON UPDATE actions",
         )
     if live.row_security:
         yield (

@@ -9,12 +9,12 @@ from tests.integration.verification.test_verify import customer, send_customers
 from tests.support.world import World, transfers
 
 
-def _people(world: World, action: str = "", **limits: Any) -> Pipeline:
+def _people(world: World, **limits: Any) -> Pipeline:
     """Return an upsert whose rows refer to each other by name, and whose table refuses customer C66."""
     pipeline = world.new_pipeline("upsert", partitions=1, **limits)
     world.drain(pipeline)
     table = pipeline.contract.row_table.name
-    key = f"foreign key (name) references {table} {action}"
+    key = f"foreign key (name) references {table}"
     world.rows(f"alter table {table} add check (customer_id <> 'C66'), add {key}")
     return pipeline
 
@@ -58,12 +58,9 @@ def test_a_row_may_reference_its_group_in_an_accumulate(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("action", "batch_messages"), [("", 1), ("", 100), ("on delete cascade", 100)])
-def test_a_tombstone_of_a_row_that_an_earlier_message_references_is_rejected(
-    world: World, action: str, batch_messages: int
-) -> None:
-    """With CASCADE in one batch as well: the new row would be gone without a check."""
-    pipeline = _people(world, action, batch_messages=batch_messages)
+@pytest.mark.parametrize("batch_messages", [1, 100])
+def test_a_tombstone_of_a_row_that_an_earlier_message_references_is_rejected(world: World, batch_messages: int) -> None:
+    pipeline = _people(world, batch_messages=batch_messages)
     send_customers(world, pipeline, [("C1", customer(1, "C1")), ("C3", customer(3, "C1"))])
     world.drain(pipeline)
     send_customers(world, pipeline, [("C2", customer(2, "C1")), ("C3", customer(3, "C3")), ("C1", None)])

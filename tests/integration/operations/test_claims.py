@@ -8,11 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.column_types import STRING
+from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.tables.live_table import LiveTable, read_live, refuse_unfit
 from tests.support.world import World
 
 NOTHING = "create function {schema}.nothing() returns trigger language plpgsql as 'begin return null; end'"
@@ -173,6 +175,66 @@ def test_a_key_column_needs_a_deterministic_collation(world: World, pipeline: Pi
         claim(world.ledger, pipeline.contract)
     do(world, pipeline, 'alter table {schema}.balances alter column account type text collate "C"')
     claim(world.ledger, pipeline.contract)
+
+
+def test_a_text_that_is_a_maximum_needs_the_collation_of_the_database(world: World, pipeline: Pipeline) -> None:
+    """Staging has that collation: max('a', 'B') is computed there in one batch, and in the table over two."""
+    balances = pipeline.contract.accumulates[0]
+    item = next(one for one in balances.aggregates if one.function in ("min", "max"))
+    last = replace(item, column="last", source="currency")
+    column = replace(next(one for one in balances.columns if one.name == item.column), name="last", type=STRING)
+    wider = replace(balances, aggregates=(*balances.aggregates, last), columns=(*balances.columns, column))
+    contract = replace(pipeline.contract, tables=(pipeline.contract.row_table, wider))
+    do(world, pipeline, 'alter table {schema}.balances add column last text collate "C"')
+    with pytest.raises(BadInput, match=r'column last of .*alter column last type text collate "default"'):
+        refuse_unfit(wider, found(world, contract, wider))
+    do(world, pipeline, 'alter table {schema}.balances alter column last type text collate "default"')
+    refuse_unfit(wider, found(world, contract, wider))
+
+
+def found(world: World, contract: Contract, table: Table) -> LiveTable:
+    with world.session() as session:
+        live = read_live(session, contract.pipeline, table)
+    assert live is not None
+    return live
+
+
+@pytest.mark.parametrize("action", ["on delete cascade", "on delete set null", "on update cascade"])
+def test_a_foreign_key_that_changes_rows_when_a_pipeline_deletes_another_is_refused(
+    world: World, pipeline: Pipeline, action: str
+) -> None:
+    key = "alter table {table} add constraint fk foreign key (account) references {schema}.balances"
+    do(world, pipeline, f"{key} {action}")
+    with pytest.raises(
+        BadInput, match=rf"foreign key fk on {pipeline.contract.row_table.name} deletes or changes rows"
+    ):
+        claim(world.ledger, pipeline.contract)
+    do(world, pipeline, "alter table {table} drop constraint fk", key)
+    claim(world.ledger, pipeline.contract)
+    do(world, pipeline, "create table {schema}.mine (account text primary key)")
+    do(world, pipeline, "alter table {table} add foreign key (account) references {schema}.mine on delete cascade")
+    claim(world.ledger, pipeline.contract)
+
+
+def test_rights_on_columns_alone_do_not_allow_to_lock_the_table(
+    world: World, pipeline: Pipeline, clerk: tuple[Ledger, str]
+) -> None:
+    ledger, role = clerk
+    table = pipeline.contract.row_table.name
+    do(world, pipeline, f"grant insert, update on all tables in schema {{schema}} to {role}")
+    columns = world.rows(
+        "select string_agg(attname, ', ') as names from pg_attribute where attnum > 0 and"
+        " attrelid = to_regclass(%s) and not attisdropped",
+        table,
+    )[0]["names"]
+    do(
+        world,
+        pipeline,
+        f"revoke insert, update on {{table}} from {role}",
+        f"grant insert ({columns}) on {{table}} to {role}",
+    )
+    with pytest.raises(BadInput, match=rf"grant insert on {table} to {role}"):
+        claim(ledger, pipeline.contract)
 
 
 @pytest.mark.parametrize("lacking", ["insert", "update"])

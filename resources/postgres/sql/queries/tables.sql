@@ -37,6 +37,7 @@ SELECT current_user::text AS role, here.relkind::text AS kind,
          WHERE (o.pipeline, o.table_name) = (%(pipeline)s, %(table)s)) AS bound,
        row_security_active(here.oid) AS row_security,
        has_table_privilege(here.oid, 'DELETE') AS may_delete,
+       has_table_privilege(here.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') AS may_lock,  -- any of them
        ARRAY(SELECT c.oid::regclass::text FROM parts JOIN pg_class AS c USING (oid)
               WHERE c.relkind = 'f') AS foreign_parts,
        ARRAY(SELECT c.oid::regclass::text FROM parts JOIN pg_class AS c USING (oid)
@@ -49,6 +50,11 @@ SELECT current_user::text AS role, here.relkind::text AS kind,
                 AND tgenabled IN ('A', CASE current_setting('session_replication_role')
                                        WHEN 'replica' THEN 'R' ELSE 'O' END)
               ORDER BY tgparentid <> 0, 1) AS triggers,
+       ARRAY(SELECT format('%%I on %%s', conname, conrelid::regclass)
+               FROM pg_constraint JOIN parts ON conrelid = parts.oid
+              WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))
+                AND confrelid IN (SELECT table_oid FROM tidegate.output)
+              ORDER BY conparentid <> 0, 1) AS cascades,
        ARRAY(SELECT to_json(names) FROM keys) AS unique_keys,
        (SELECT json_agg(json_build_object(
                  'name', attname, 'type', format_type(atttypid, atttypmod),
@@ -56,6 +62,7 @@ SELECT current_user::text AS role, here.relkind::text AS kind,
                  'generated', attgenerated <> '', 'identity', attidentity = 'a',
                  'deterministic', NOT EXISTS (SELECT FROM pg_collation AS c
                                                WHERE c.oid = attcollation AND NOT collisdeterministic),
+                 'own_collation', attcollation NOT IN (0, 'pg_catalog."default"'::regcollation),
                  'rights', ARRAY(SELECT p FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p
                                   WHERE has_column_privilege(attrelid, attnum, p))) ORDER BY attnum)
           FROM pg_attribute WHERE attrelid = here.oid AND attnum > 0 AND NOT attisdropped) AS columns
