@@ -54,8 +54,8 @@ class Bisection:
         Raises NotReproduced if no part fails again when tried alone: then it was not the message. Raises
         TransformBroken if no message that was tried passes the transform.
         """
-        control = None
-        if not certain(failure) or (self._offsets > SMALL and self.pipeline.transform):
+        control, few = None, 1 < self._offsets <= SMALL  # alone, a message also fails if what it is joined with does
+        if not certain(failure) or (self.pipeline.transform and not few):
             control = self._control(failure)
         suspect, why = self._search()
         if not certain(why) and (control := control or self._control(why)) is not None:
@@ -113,8 +113,8 @@ class Bisection:
         """Return a message that passes, from the batch or near it in the topic; None if there is none and none is
         needed.
 
-        Raises TransformBroken if all of a sample fail, or if there is no control and no message may be blamed without
-        one.
+        Raises TransformBroken if all of a sample fail, from the batch or near it, or if there is no control and no
+        message may be blamed without one.
         """
         sample, failed = _sample(self.work.ranges), len(self.failed)
         for item in sample:
@@ -122,11 +122,11 @@ class Bisection:
                 return item
         if len(self.failed) - failed == SAMPLE:
             raise self._broken(why)
-        near = _near(self.broker.describe(self.work.contract.topic), self.work.ranges)
+        near, failed = _near(self.broker.describe(self.work.contract.topic), self.work.ranges), len(self.failed)
         for item in islice(near, SAMPLE):
             if self._passes(item):
                 return item
-        if not certain(why):
+        if not certain(why) or len(self.failed) - failed == SAMPLE:
             raise self._broken(why)
         return None
 
