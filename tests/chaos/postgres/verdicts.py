@@ -145,6 +145,27 @@ def lookup_that_is_away_for_some_keys(chaos: Chaos) -> Verdict:
         return chaos.judge(pipeline, 2, "no dead letter")
 
 
+@scenario(FaultClass.LOOKUP_AWAY)
+def lookup_with_a_wrong_value(chaos: Chaos) -> Verdict:
+    """Spark reports a value at fault, though not the message's: with a batch of one, no message is blamed."""
+    world = chaos.world
+    with tempfile.TemporaryDirectory() as folder:
+        rates = Path(folder, "rates.csv")
+        pipeline = single_entry(world, _exchanging(rates))
+        rates.write_text("currency,rate\nEUR,1\n")
+        world.send(pipeline, transfers(8), partition=0)
+        world.drain(pipeline)
+        rates.write_text("currency,rate\nEUR,one\n")
+        world.send(pipeline, transfers(1, start=8), partition=0)
+        with pytest.raises(TransformBroken, match=r"that it was tried on \(6 messages\).*'one'"):
+            world.drain(pipeline)
+        assert world.dead_letters(pipeline) == []
+        rates.write_text("currency,rate\nEUR,1\n")
+        (batch,) = world.drain(pipeline)
+        assert (batch.messages, batch.dead_letters) == (1, 0)
+        return chaos.judge(pipeline, 1, "no dead letter")
+
+
 @scenario(FaultClass.KEEPS_FAILING)
 def batch_that_keeps_failing(chaos: Chaos) -> Verdict:
     """After ten failures that no unavailable system explains: a halt that quotes the last one. Resolved, it goes on."""
@@ -220,6 +241,17 @@ def _one_refused(
 def _calling(function: Callable[[str], str]) -> Callable[[DataFrame], DataFrame]:
     """Return a transform that calls `function` with the memo of each message."""
     return lambda messages: plain(messages.withColumn("transfer_id", F.udf(function, "string")("memo")))
+
+
+def _exchanging(rates: Path) -> Callable[[DataFrame], DataFrame]:
+    """Return a transform that multiplies amounts by the rate of their currency in a CSV file."""
+
+    def exchange(messages: DataFrame) -> DataFrame:
+        lookup = messages.sparkSession.read.csv(str(rates), header=True).withColumn("rate", F.col("rate").cast("int"))
+        amount = (F.col("amount") * F.col("rate")).cast("decimal(18,2)")
+        return plain(messages.join(F.broadcast(lookup), "currency").withColumn("amount", amount))
+
+    return exchange
 
 
 def _dying(memo: str) -> str:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -298,31 +297,6 @@ def test_a_message_alone_on_which_the_transform_fails_commits_and_all_of_a_few_i
         world.drain(pipeline)
     assert world.position(pipeline) == before
     assert len(world.dead_letters(pipeline)) == 1
-
-
-@pytest.mark.slow
-def test_a_wrong_value_in_a_lookup_makes_no_message_a_dead_letter_that_is_alone_in_its_batch(
-    world: World, tmp_path: Path
-) -> None:
-    rates = tmp_path / "rates.csv"
-
-    def in_another_currency(messages: DataFrame) -> DataFrame:
-        lookup = messages.sparkSession.read.csv(str(rates), header=True).withColumn("rate", F.col("rate").cast("int"))
-        exchanged = _plain(messages).join(F.broadcast(lookup), "currency", "left")
-        amount = F.col("amount") * F.coalesce("rate", F.lit(1))
-        return exchanged.withColumn("amount", amount.cast("decimal(18,2)")).drop("rate")
-
-    rates.write_text("currency,rate\nEUR,2\n")
-    pipeline = _single_entry(world, in_another_currency)
-    world.send_and_drain(pipeline, transfers(8))
-    rates.write_text("currency,rate\nEUR,two\n")
-    world.send(pipeline, [transfer(8)])
-    with pytest.raises(TransformBroken, match=r"that it was tried on \(6 messages\).*'two'"):
-        world.drain(pipeline)
-    assert world.dead_letters(pipeline) == []
-    rates.write_text("currency,rate\nEUR,2\n")
-    world.drain(pipeline)
-    assert (len(world.table(pipeline)), world.dead_letters(pipeline)) == (9, [])
 
 
 @pytest.mark.longest
