@@ -172,7 +172,8 @@ def played(world: World, instance: DagsterInstance, name: str, planted: Planted,
         transfer(700 + n, debit=planted.account, memo=planted.secret)
         for n in range(2 if name == "a unique index" else 1)
     ]
-    world.send(pipeline, [*bad_messages(planted), *accounts, *transfers(4, start=600)], partition=0)
+    bad = bad_messages(planted) if name == "messages" else []  # the others break further on, and search by trying
+    world.send(pipeline, [*bad, *accounts, *transfers(4, start=600)], partition=0)
     message = list[str]()
     for _ in range(2 if classified else 1):
         execute(instance, pipeline)
