@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from psycopg import sql
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.errors import BadInput
-from resources.postgres.session.connection import Connection, connect, database_errors, queries
+from resources.postgres.session.connection import Connection, connect, database_errors, dict_rows, queries
 from resources.postgres.tables.tables import check_target, create_target, identifier
 
 
@@ -108,9 +108,7 @@ def _refuse_missing_rights(connection: Connection, table: Table, right: Literal[
     created (`create`).
     """
     schema, _, name = table.name.partition(".")
-    with connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(queries()["schema_rights"], {"schema": schema, "name": name}).fetchone()
-    assert row is not None  # noqa: S101  # it is of no table
+    (row,) = dict_rows(connection, "schema_rights", {"schema": schema, "name": name})
     needed = {"usage": row["schema_there"], "create": not row["table_there"]}
     lacking = [name for name, is_needed in needed.items() if is_needed and not row[f"may_{name}"]]
     if right not in lacking:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from psycopg import sql
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model.contract import Table
 from platform_defs.errors import BadInput
-from resources.postgres.session.connection import LOCK_WAIT, Connection, lock_timeout, queries
+from resources.postgres.session.connection import LOCK_WAIT, Connection, dict_rows, lock_timeout, queries
 from resources.postgres.tables.live_table import read_live, refuse_unfit
 from resources.postgres.tables.tables import identifier
 
@@ -69,9 +69,8 @@ class AdoptionLedger:
 
     def sequences_behind(self) -> list[SequenceStep]:
         """Return the ledger's sequences that are behind the ledger's highest numbers, as after a copy."""
-        with self.connection.cursor(row_factory=dict_row) as cursor:
-            highest = cursor.execute(queries()["highest_ids"]).fetchone() or {}
-            identities = cursor.execute(queries()["identities"]).fetchall()
+        (highest,) = dict_rows(self.connection, "highest_ids", {})
+        identities = dict_rows(self.connection, "identities", {})
         held = {f"tidegate.{name}": int(value) for name, value in highest.items()}
         held |= {str(item["sequence"]): self._highest(item) for item in identities}
         steps = [SequenceStep(name, self._last_given(name), value) for name, value in held.items()]

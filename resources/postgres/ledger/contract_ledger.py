@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.system_columns import target_columns
@@ -20,7 +20,7 @@ from platform_defs.evolution.renames import left_columns, repeated
 from platform_defs.evolution.statements import NOT_NULL, ColumnShape, Shapes, Statement
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.postgres.ledger.schema_ledger import schema_of
-from resources.postgres.session.connection import Connection, queries, refusal
+from resources.postgres.session.connection import Connection, dict_rows, queries, refusal
 from resources.postgres.tables.tables import closed_list, identifier
 
 REFUSED = (
@@ -188,9 +188,7 @@ class ContractLedger:
             return cursor.execute(queries()[query], self._key).fetchall()
 
     def _columns(self, table: str) -> dict[str, ColumnShape]:
-        with self.connection.cursor(row_factory=dict_row) as cursor:
-            asked = {**self._key, "table": table, "check": NOT_NULL}
-            rows = cursor.execute(queries()["table_shape"], asked).fetchall()
+        rows = dict_rows(self.connection, "table_shape", {**self._key, "table": table, "check": NOT_NULL})
         return {row.pop("name"): ColumnShape(**row) for row in rows}
 
 

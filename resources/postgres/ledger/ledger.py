@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from psycopg.rows import dict_row
-
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.errors import LedgerMissing
 from platform_defs.offsets import OffsetRange, Position
@@ -31,7 +29,7 @@ from resources.postgres.ledger.answers import (
 )
 from resources.postgres.ledger.migrations import LedgerVersion, is_current, migrate, reading, version
 from resources.postgres.ledger.positions import positions_of
-from resources.postgres.session.connection import Connection, connect, database_errors, queries
+from resources.postgres.session.connection import Connection, connect, database_errors, dict_rows, queries
 from resources.postgres.session.connection_cache import ConnectionCache
 
 if TYPE_CHECKING:
@@ -98,8 +96,7 @@ class Ledger:
         positions: Mapping[str, list[Position]] = {}
         with suppress(LedgerMissing), reading(self._connection()) as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            with connection.cursor(row_factory=dict_row) as cursor:
-                rows = cursor.execute(queries()["status"], {"pipelines": list(pipelines)}).fetchall()
+            rows = dict_rows(connection, "status", {"pipelines": list(pipelines)})
             positions = positions_of(connection, pipelines)
         found = {row["pipeline"]: row for row in rows}
         return {
@@ -226,12 +223,8 @@ class Ledger:
     # How a statement of sql/ is run
 
     def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
-        with (
-            suppress(LedgerMissing),
-            reading(self._connection()) as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            return cursor.execute(queries()[query], parameters).fetchall()
+        with suppress(LedgerMissing), reading(self._connection()) as connection:
+            return dict_rows(connection, query, parameters)
         return []
 
     def _row(self, query: str, **parameters: Any) -> dict[str, Any] | None:

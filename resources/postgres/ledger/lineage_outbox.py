@@ -5,11 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg.rows import dict_row
-
 from resources.postgres.ledger.answers import LineageEvent
 from resources.postgres.ledger.migrations import reading
-from resources.postgres.session.connection import Connection, connect, queries
+from resources.postgres.session.connection import Connection, connect, dict_rows, queries
 
 TRIES = 5  # refusals after which an event is discarded
 PAUSE = 5.0  # seconds after the first refusal; doubles each time
@@ -24,8 +22,7 @@ class LineageOutbox:
 
     def waiting(self, most: int) -> list[LineageEvent]:
         """Return the next events, at most `most`; none while the first one waits for its next try."""
-        with self.connection.cursor(row_factory=dict_row) as cursor:
-            rows = cursor.execute(queries()["waiting_lineage"], {"pipeline": self.pipeline, "most": most}).fetchall()
+        rows = dict_rows(self.connection, "waiting_lineage", {"pipeline": self.pipeline, "most": most})
         return [LineageEvent(**row) for row in rows]
 
     def sent(self, sequence: int) -> None:

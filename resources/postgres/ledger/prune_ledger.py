@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from psycopg.rows import dict_row
-
 from resources.postgres.ledger.migrations import require_current
-from resources.postgres.session.connection import Connection, database_errors, lock_timeout, queries
+from resources.postgres.session.connection import Connection, database_errors, dict_rows, lock_timeout, queries
 
 PAGE = 500  # batches, dead letters or messages in one transaction
 NEWEST = 100  # batches of a pipeline that are kept at any age: its current behavior is evaluated by them
@@ -198,5 +196,5 @@ class PrunePage:
 
 def fetched(connection: Connection, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a statement of sql/."""
-    with database_errors(), connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(queries()[query], parameters).fetchall()
+    with database_errors():
+        return dict_rows(connection, query, parameters)

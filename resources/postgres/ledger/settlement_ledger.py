@@ -5,11 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from platform_defs.offsets import PendingBatch
-from resources.postgres.session.connection import LOCK_WAIT, lock_timeout, queries
+from resources.postgres.session.connection import LOCK_WAIT, dict_rows, lock_timeout, queries
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,8 @@ class SettlementLedger:
     def lock(self) -> LockedPipeline:
         """Lock the pipeline's row and positions, and read them."""
         self.connection.execute(lock_timeout(LOCK_WAIT))
-        with self.connection.cursor(row_factory=dict_row) as cursor:
-            row = cursor.execute(queries()["halted"], self._key).fetchone() or {}
-            found = cursor.execute(queries()["settled_positions"], self._key).fetchall()
+        (row,) = dict_rows(self.connection, "halted", self._key) or [{}]
+        found = dict_rows(self.connection, "settled_positions", self._key)
         positions = tuple((item.pop("partition"), LogPosition(**item)) for item in found)
         stored = row.pop("pending", None)
         return LockedPipeline(positions, PendingBatch.from_json(stored) if stored else None, **row)

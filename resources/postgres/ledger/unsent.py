@@ -9,15 +9,13 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from psycopg.rows import dict_row
-
 from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.errors import ChangedMeanwhile, LedgerMissing, PipelineHeld
 from platform_defs.producing.message import made_at
 from platform_defs.producing.outcomes import Outcome
 from platform_defs.producing.unsent import LogEnds, UnsentMessage
 from resources.postgres.ledger.migrations import reading
-from resources.postgres.session.connection import Connection, connect, database_errors, queries
+from resources.postgres.session.connection import Connection, connect, database_errors, dict_rows, queries
 
 Status = Literal["open", "found", "sent", "discarded"]
 
@@ -129,7 +127,7 @@ class UnsentLedger:
 
     def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with suppress(LedgerMissing), reading(connect(self.url)) as connection:
-            return _rows(connection, query, parameters)
+            return dict_rows(connection, query, parameters)
         return []
 
     @contextmanager
@@ -220,16 +218,11 @@ class HeldUnsent:
 
     def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with database_errors():
-            return _rows(self.connection, query, {"pipeline": self.pipeline, **parameters})
+            return dict_rows(self.connection, query, {"pipeline": self.pipeline, **parameters})
 
     def _execute(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
         with database_errors(), self.connection.transaction(), self.connection.cursor() as cursor:
             cursor.executemany(queries()[query], parameters)
-
-
-def _rows(connection: Connection, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(queries()[query], parameters).fetchall()
 
 
 def _discard(pipeline: str, rows: Sequence[Mapping[str, Any]]) -> Discard:

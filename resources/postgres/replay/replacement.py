@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model.classified import classified
@@ -30,6 +29,7 @@ from resources.postgres.session.connection import (
     Connection,
     connect,
     database_errors,
+    dict_rows,
     queries,
     refusal,
 )
@@ -74,9 +74,8 @@ class Replacement(BuiltBeside):
                 field=self.live.name,
             )
         tables = [pair.difference(connection) for pair in pairs]
-        with connection.cursor(row_factory=dict_row) as cursor:
-            asked = {**self.key, "from_batch": history.from_batch}
-            counts = cursor.execute(queries()["dead_letter_differences"], asked).fetchone() or {}
+        asked = {**self.key, "from_batch": history.from_batch}
+        (counts,) = dict_rows(connection, "dead_letter_differences", asked)
         return (*tables, Difference("dead letters", **counts))
 
     def put_in_place(self, held: PostgresLease, shown: Shown, reason: str, who: str) -> None:

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from psycopg.rows import dict_row
-
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.plan.replay_plan import DecidedBatch, History, PartitionHistory
 from resources.postgres.ledger.migrations import reading
-from resources.postgres.session.connection import connect, queries
+from resources.postgres.session.connection import connect, dict_rows
 
 
 @dataclass(frozen=True)
@@ -90,5 +88,5 @@ class ReplayLedger:
 
     def _rows(self, query: LiteralString, **parameters: Any) -> list[dict[str, Any]]:
         asked = {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **parameters}
-        with reading(connect(self.url)) as connection, connection.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(queries()[query], asked).fetchall()
+        with reading(connect(self.url)) as connection:
+            return dict_rows(connection, query, asked)

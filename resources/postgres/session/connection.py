@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
+from psycopg.rows import dict_row
 
 from platform_defs.contract.model.classified import NOT_SHOWN
 from platform_defs.engine.task.redaction import unexpected
@@ -241,3 +242,9 @@ def queries() -> Mapping[str, LiteralString]:
     return {
         name: cast("LiteralString", "-- " + text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)
     }
+
+
+def dict_rows(connection: Connection, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a named statement of sql/ (`queries`), each by column name. Raises psycopg.Error."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(queries()[query], parameters).fetchall()
