@@ -33,8 +33,6 @@ class OldBatch:
     """
 
     batch_id: int
-    messages: int
-    replaced: bool
     kept_by: str | None
 
 
@@ -43,7 +41,6 @@ class Details:
     """The details of batches up to `until_batch`, removed before the batches: passed checks and lineage events."""
 
     until_batch: int
-    batches: int
     checks: int
     events: int
     never_sent: int  # part of `events`

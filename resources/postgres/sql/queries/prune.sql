@@ -19,7 +19,7 @@ WITH old AS (
      newest AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(pipeline)s
                  ORDER BY batch_id DESC OFFSET %(newest)s - 1 LIMIT 1),
      log AS (SELECT * FROM unnest(%(partitions)s::int[], %(lows)s::bigint[]) AS l (partition, low))
-SELECT b.batch_id, b.messages, b.replaced_by IS NOT NULL AS replaced,
+SELECT b.batch_id,
        CASE WHEN EXISTS (SELECT FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL)
             THEN 'replay'
             WHEN b.reported_at IS NULL AND b.replaced_by IS NULL THEN 'unreported'
@@ -93,7 +93,7 @@ WITH page AS (
   SELECT batch_id, reported_at IS NOT NULL OR replaced_by IS NOT NULL AS reported FROM tidegate.batch
    WHERE pipeline = %(pipeline)s AND batch_id > %(after)s
      AND committed_at < now() - make_interval(secs => %(seconds)s) ORDER BY batch_id LIMIT %(most)s)
-SELECT (SELECT max(batch_id) FROM page) AS until_batch, (SELECT count(*) FROM page) AS batches,
+SELECT (SELECT max(batch_id) FROM page) AS until_batch,
        (SELECT count(*) FROM tidegate.check_result JOIN page USING (batch_id) WHERE passed AND reported) AS checks,
        (SELECT count(*) FROM tidegate.lineage_event JOIN page USING (batch_id)) AS events,
        (SELECT count(*) FROM tidegate.lineage_event JOIN page USING (batch_id) WHERE emitted_at IS NULL) AS never_sent;
