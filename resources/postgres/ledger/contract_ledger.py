@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,6 @@ class Applied:
     digest: str
     version: str
     document: str
-    applied_at: datetime
     applied_by: str
     by_command: bool
     schema_text: str

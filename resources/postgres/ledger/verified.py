@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -24,7 +23,6 @@ class Checkpoint:
     offsets: Mapping[int, int] = field(default_factory=dict[int, int])  # by partition, the first that was not compared
     sums: Mapping[str, str] = field(default_factory=dict[str, str])  # sums of the accumulates as of that batch
     basis: Basis = field(default_factory=dict[str, str | None])
-    moved_at: datetime | None = None
 
 
 def read_checkpoint(connection: psycopg.Connection[Any], pipeline: str) -> Checkpoint:
@@ -33,15 +31,7 @@ def read_checkpoint(connection: psycopg.Connection[Any], pipeline: str) -> Check
         row = cursor.execute(queries()["verified"], {"pipeline": pipeline}).fetchone()
     if row is None:
         return Checkpoint()
-    offsets = {int(number): at for number, at in row["offsets"].items()}
-    return Checkpoint(
-        moves=row["moves"],
-        batch_id=row["batch_id"],
-        offsets=offsets,
-        sums=row["sums"],
-        basis=row["basis"],
-        moved_at=row["moved_at"],
-    )
+    return Checkpoint(**{**row, "offsets": {int(number): at for number, at in row["offsets"].items()}})
 
 
 def read_basis(connection: psycopg.Connection[Any], pipeline: str) -> Basis:

@@ -1,10 +1,10 @@
 -- applied_contract: the contract in force; no row if no run or command has recorded one.
-SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command, c.schema_text, c.unnumbered
+SELECT c.digest, c.version, c.document, c.applied_by, c.by_command, c.schema_text, c.unnumbered
   FROM tidegate.pipeline AS p JOIN tidegate.contract AS c ON (c.pipeline, c.digest) = (p.name, p.contract_digest)
  WHERE p.name = %(pipeline)s;
 
 -- contracts_of: every contract that the pipeline has had, the first one first.
-SELECT digest, version, document, applied_at, applied_by, by_command, schema_text, unnumbered
+SELECT digest, version, document, applied_by, by_command, schema_text, unnumbered
   FROM tidegate.contract WHERE pipeline = %(pipeline)s ORDER BY applied_at, digest;
 
 -- applications_of: each time that a contract came into force, the first one first: the columns that the row table lost,

@@ -86,9 +86,8 @@ SELECT (SELECT max(replay_id)::text FROM tidegate.replay
        (SELECT string_agg(DISTINCT topic || ' ' || topic_id, ', ')
           FROM tidegate.source_position WHERE pipeline = %(pipeline)s) AS log;
 
--- verified: the point up to which the pipeline was compared, and the last result of checking new batches.
-SELECT moves, batch_id, offsets, sums, basis, moved_at, checked_at, passed, explanation
-  FROM tidegate.verified WHERE pipeline = %(pipeline)s;
+-- verified: the point up to which the pipeline was compared.
+SELECT moves, batch_id, offsets, sums, basis FROM tidegate.verified WHERE pipeline = %(pipeline)s;
 
 -- verify_open_plan: the pending batch, if there is one. Ranges that are published one by one as its parts all have
 -- higher ids, and those still to come may have lower ids than committed ones.
