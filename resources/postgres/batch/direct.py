@@ -83,7 +83,7 @@ class DirectSession:
         return classified(self.area.contract).any
 
     def is_published(self, wanted: OffsetRange) -> bool:
-        batch_id, holder = self._batch_id(wanted), self.area.holder
+        batch_id, holder = self.area.ids[wanted], self.area.holder
         with database_errors():
             row = self.connection.execute(queries()["range_state"], {**holder.key, "batch_id": batch_id}).fetchone()
         published, ours = row or (False, False)
@@ -101,7 +101,7 @@ class DirectSession:
             with database_errors(hides=self.hides):
                 for statement in (BEGIN, DURABLE, IDLE):
                     self.connection.execute(statement)
-                yield DirectTransaction(self, wanted, self._batch_id(wanted))
+                yield DirectTransaction(self, wanted, self.area.ids[wanted])
                 crash_points.reach("in_publish")
                 self.connection.execute("COMMIT")
         except BaseException:
@@ -110,9 +110,6 @@ class DirectSession:
             except psycopg.Error:  # the session is gone, and with it the transaction
                 self.connection.close()
             raise
-
-    def _batch_id(self, wanted: OffsetRange) -> int:
-        return self.area.ids[wanted]
 
 
 @dataclass(frozen=True)

@@ -288,19 +288,22 @@ class PostgresPublication:
         )
 
     def _record_checks(self, checks: Sequence[CheckResult]) -> None:
-        self._execute_all(
-            "write_check",
-            [
-                {
-                    "check_name": check.name,
-                    "table_name": check.table,
-                    "severity": check.severity,
-                    "passed": check.passed,
-                    "observed": Jsonb(check.observed),
-                }
-                for check in checks
-            ],
-        )
+        """Write all in one round trip, or in none without checks: the pipeline's row is locked meanwhile."""
+        if not checks:
+            return
+        rows = [
+            {
+                **self._batch,
+                "check_name": check.name,
+                "table_name": check.table,
+                "severity": check.severity,
+                "passed": check.passed,
+                "observed": Jsonb(check.observed),
+            }
+            for check in checks
+        ]
+        with self.connection.cursor() as cursor:
+            cursor.executemany(queries()["write_check"], rows)
 
     def _count(self) -> int:
         query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(rows_table(self.table_id), self.winners)
@@ -312,13 +315,6 @@ class PostgresPublication:
 
     def _execute(self, name: str, **parameters: Any) -> None:
         self.connection.execute(queries()[name], parameters)
-
-    def _execute_all(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute once for each of `rows`, in one round trip, or in none: the pipeline's row is locked meanwhile."""
-        if not rows:
-            return
-        with self.connection.cursor() as cursor:
-            cursor.executemany(queries()[name], [{**self._batch, **row} for row in rows])
 
 
 def _values(span: PartitionSpan) -> sql.Composable:

@@ -54,16 +54,14 @@ class SchemaLedger:
                 connection.execute(
                     queries()["keep_schema"],
                     {
-                        **{
-                            "registry": self.registry,
-                            "key": schema.key,
-                            "format": schema.format,
-                            "document": schema.document,
-                            "references": Jsonb([list(one) for one in schema.references]),
-                            "encrypted": schema.encrypted,
-                            "sha256": schema_digest(schema),
-                        },
+                        "registry": self.registry,
                         "generation": generation,
+                        "key": schema.key,
+                        "format": schema.format,
+                        "document": schema.document,
+                        "references": Jsonb([list(one) for one in schema.references]),
+                        "encrypted": schema.encrypted,
+                        "sha256": schema_digest(schema),
                     },
                 )
         return self.known(generation, [schema.key for schema in schemas])
