@@ -117,10 +117,11 @@ def _format_once(home: Path, nodes: Sequence[Node], program: Program, progress: 
         cluster = new_cluster(fresh[0].servers)
         save_cluster(home, cluster)
     with ThreadPoolExecutor(len(fresh)) as pool:
-        list(pool.map(partial(_format, program=program, cluster=cluster), fresh))
+        list(pool.map(partial(format_storage, program=program, cluster=cluster), fresh))
 
 
-def _format(node: Node, program: Program, cluster: Cluster) -> None:
+def format_storage(node: Node, program: Program, cluster: Cluster) -> None:
+    """Format a broker's storage, with its properties written. Raises ServerFailed."""
     process = processes.start(node.format(program, cluster), node.console, cwd=node.folder)
     if process.wait(timeout=START_SECONDS) != 0:
         raise processes.failed("Kafka", [node.console])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def up(progress: Progress = silent, *, registry: bool = False, brokers: int | No
     with _lock(chosen.home), ThreadPoolExecutor(3) as pool:
         kept = state.load(chosen.home)
         missing = _missing(chosen, kept, progress, registry=registry, brokers=_brokers(chosen, brokers))
-        starting = {name: pool.submit(start) for name, start in missing.items()}
+        starting = {name: pool.submit(processes.on_another_port, start) for name, start in missing.items()}
         failures = [failure for future in starting.values() if (failure := future.exception())]
         started = {name: future.result() for name, future in starting.items() if not future.exception()}
         state.save(chosen.home, replace(kept, **started))
@@ -205,21 +206,15 @@ def _missing(
     if chosen.embeds_kafka and not all(state.broker_runs(chosen.home, kept.kafka, number) for number in numbers):
         from resources.local import kafka
 
-        starts["kafka"] = lambda: processes.on_another_port(
-            lambda: kafka.start(chosen.home, kept.kafka, brokers, progress)
-        )
+        starts["kafka"] = partial(kafka.start, chosen.home, kept.kafka, brokers, progress)
     if chosen.embeds_postgres and not _postgres_runs(chosen, kept.postgres):
         from resources.local import postgres
 
-        starts["postgres"] = lambda: processes.on_another_port(
-            lambda: postgres.start(chosen.home, kept.postgres, progress)
-        )
+        starts["postgres"] = partial(postgres.start, chosen.home, kept.postgres, progress)
     if registry and chosen.embeds_registry and not _registry_runs(chosen, kept.registry):
         from resources.local import registry as server
 
-        starts["registry"] = lambda: processes.on_another_port(
-            lambda: server.start(chosen.home, kept.registry, progress)
-        )
+        starts["registry"] = partial(server.start, chosen.home, kept.registry, progress)
     return starts
 
 

@@ -142,10 +142,7 @@ class ThreeBrokers:
 
     def _format(self, broker: Broker, cluster: Cluster) -> None:
         broker.write_properties()
-        node = broker.node
-        process = processes.start(node.format(self._program, cluster), node.console, cwd=node.folder)
-        if process.wait(timeout=_START_SECONDS) != 0:
-            raise processes.failed("Kafka", [node.console])
+        kafka.format_storage(broker.node, self._program, cluster)
 
 
 def stop(home: Path) -> None:
