@@ -14,7 +14,7 @@ from itertools import cycle
 from threading import Thread
 from typing import Any
 
-import confluent_kafka
+from confluent_kafka import KafkaError
 from kafka import errors
 from kafka.admin import KafkaAdminClient
 from kafka.net import manager
@@ -108,7 +108,7 @@ class KafkaCluster:
             except TidegateError as error:
                 return error
             if not messages[0]["log_dirs"]:  # every broker has one; kafka-python drops the error of the whole answer
-                denied = _code(confluent_kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+                denied = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
                 refused = refusal(denied, place.format(broker), (on_cluster("Describe"),), self.options)
                 return refused or self._away(place.format(broker), denied.str())
             return tuple(_log_dir(broker, one) for one in messages[0]["log_dirs"])
@@ -153,7 +153,7 @@ class KafkaCluster:
         """
         orders = {TopicPartition(*at): None if to is None else list(to) for at, to in wanted.items()}
         answer = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(orders), "Alter")
-        return {(at.topic, at.partition): error and _code(error.errno).name() for at, error in answer.items()}
+        return {(at.topic, at.partition): error and KafkaError(error.errno).name() for at, error in answer.items()}
 
     def _ask(self, place: str, question: Callable[[Any], Any], operation: str = "Describe") -> Any:
         """Return the answer of the first bootstrap server that gives one. Raises as the class does.
@@ -286,11 +286,7 @@ def _refused(error: errors.KafkaError, place: str, needed: Right, options: Mappi
     number = getattr(error, "errno", None)
     if not isinstance(number, int) or number <= 0:
         return None
-    return refusal(_code(number), place, (needed,), options)
-
-
-def _code(number: int) -> confluent_kafka.KafkaError:
-    return confluent_kafka.KafkaError(number)
+    return refusal(KafkaError(number), place, (needed,), options)
 
 
 def _quorum(answer: Mapping[str, Any]) -> Quorum:
@@ -317,6 +313,6 @@ def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:
         path=answer["log_dir"],
         total_bytes=total if total >= 0 else None,
         usable_bytes=usable if usable >= 0 else None,
-        error=_code(code).name() if code else None,
+        error=KafkaError(code).name() if code else None,
         replicas=tuple(sorted(replicas, key=lambda one: (one.topic, one.partition))),
     )

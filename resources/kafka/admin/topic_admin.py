@@ -18,7 +18,7 @@ from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissi
 from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Step
-from resources.kafka.admin.topic_views import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics, is_error
 from resources.kafka.client.admin_client import override
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster
@@ -123,15 +123,15 @@ class TopicAdmin(KafkaTopics):
         if not names:
             return {}, {}
         described = self._described(list(names))
-        there = [name for name, item in described.items() if not _failed(item)]
+        there = [name for name, item in described.items() if not is_error(item)]
         wanted = [ConfigResource(ResourceType.TOPIC, name) for name in there] if configured else []
         settings: dict[str, Any] = self._configured(wanted) if wanted else {name: {} for name in there}
-        answers = {name: item if _failed(item) else settings[name] for name, item in described.items()}
-        found = {name: _observed(described[name], message) for name, message in answers.items() if not _failed(message)}
+        answers = {name: item if is_error(item) else settings[name] for name, item in described.items()}
+        found = {name: _observed(described[name], item) for name, item in answers.items() if not is_error(item)}
         wrong = {
             name: message
             for name, message in answers.items()
-            if _failed(message) and not isinstance(message, TopicMissing)
+            if is_error(message) and not isinstance(message, TopicMissing)
         }
         return found, wrong
 
@@ -241,10 +241,6 @@ REFUSALS = {
     *("INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "INVALID_REPLICA_ASSIGNMENT", "INVALID_CONFIG"),
     *("INVALID_REQUEST", "POLICY_VIOLATION", "REASSIGNMENT_IN_PROGRESS", "UNSUPPORTED_VERSION", "_INVALID_ARG"),
 }
-
-
-def _failed(answer: Any) -> bool:
-    return isinstance(answer, TidegateError)
 
 
 def _observed(described: Any, config: Mapping[str, Any]) -> ObservedTopic:

@@ -72,7 +72,7 @@ class KafkaTopics:
         if len(away) == len(answers):
             self._client = None
             raise away[0]
-        return {at: answer.offset for at, answer in answers.items() if not _failed(answer)}
+        return {at: answer.offset for at, answer in answers.items() if not is_error(answer)}
 
     def facts(self, topics: Iterable[str]) -> dict[str, Facts | TidegateError]:
         """Return each topic's configuration: partitions, replication_factor, retention_ms, retention_bytes,
@@ -82,7 +82,7 @@ class KafkaTopics:
         if not names:
             return {}
         described = self._described(names)
-        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in names if not _failed(described[name])]
+        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in names if not is_error(described[name])]
         settings = self._configured(wanted) if wanted else {}
         return {name: _facts(described[name], settings.get(name)) for name in names}
 
@@ -133,18 +133,18 @@ class KafkaTopics:
         admin = self._admin()
         found = admin.list_offsets(earliest, request_timeout=self.timeout)
         answers = {(at.topic, at.partition): self._offset(future, at.topic) for at, future in found.items()}
-        return {at: answer if _failed(answer) else answer.offset for at, answer in answers.items()}
+        return {at: answer if is_error(answer) else answer.offset for at, answer in answers.items()}
 
     def _partition(self, topic: str, low: int | TidegateError, end: "Future[Any]") -> PartitionView | TidegateError:
         if isinstance(low, TidegateError):
             return low
         last = self._offset(end, topic)
-        return last if _failed(last) else PartitionView(low, last.offset, last.leader_epoch)
+        return last if is_error(last) else PartitionView(low, last.offset, last.leader_epoch)
 
     def _view(
         self, topic: str, cluster: str, described: Any, offsets: Mapping[tuple[str, int], PartitionView | TidegateError]
     ) -> TopicView | TidegateError:
-        if _failed(described):
+        if is_error(described):
             return described
         topic_id = str(described.topic_id)
         if topic_id == ZERO_ID or not cluster:
@@ -162,7 +162,7 @@ class KafkaTopics:
     def _offset(self, future: "Future[Any]", topic: str) -> Any:
         """As `_answer`. If a leader died just now, librdkafka returns OFFSET_INVALID (-1001) and no error."""
         answer = self._answer(future, topic)
-        if _failed(answer) or answer.offset >= 0:
+        if is_error(answer) or answer.offset >= 0:
             return answer
         return BrokerAway(f"a partition of {topic} has no leader that answers at the moment")
 
@@ -209,19 +209,20 @@ _NO_ANSWER = {
 }
 
 
-def _failed(answer: Any) -> bool:
+def is_error(answer: Any) -> bool:
+    """Return True if the error of a topic takes the place of its answer."""
     return isinstance(answer, TidegateError)
 
 
 def _places(described: Any) -> list[TopicPartition]:
-    if _failed(described):
+    if is_error(described):
         return []
     return [TopicPartition(described.name, item.id) for item in described.partitions if item.leader is not None]
 
 
 def _facts(described: Any, config: Any) -> Facts | TidegateError:
-    if _failed(described) or _failed(config):
-        return described if _failed(described) else config
+    if is_error(described) or is_error(config):
+        return described if is_error(described) else config
     return {
         "partitions": len(described.partitions),
         "replication_factor": min(len(item.replicas) for item in described.partitions),
