@@ -28,14 +28,14 @@ _UNDERSCORED = ("log_level",)  # options of librdkafka that have no dot
 
 def names() -> list[str]:
     """Return the variables that are given, with those in files under their plain names."""
-    return sorted({_variable(name) for name in _given()})
+    return sorted({name if name in _OWN else name.removesuffix(FILE) for name in _given()})
 
 
 def value(name: str) -> str | None:
     """Return a variable's value; an empty one counts as unset. Raises BadInput, without a file's content, if it is
     given twice or its file cannot be read.
     """
-    given, path = os.environ.get(name), None if _is_option(name + FILE) else os.environ.get(name + FILE)
+    given, path = os.environ.get(name), None if name + FILE in _OWN else os.environ.get(name + FILE)
     if not path:
         return given or None
     if given:
@@ -66,15 +66,6 @@ def _is_link(name: str, service: str) -> bool:
     https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
     """
     return _LINK.fullmatch(name.removeprefix(service)) is not None
-
-
-def _variable(name: str) -> str:
-    """Return the variable that the one named `name` gives."""
-    return name if _is_option(name) else name.removesuffix(FILE)
-
-
-def _is_option(name: str) -> bool:
-    return name in _OWN
 
 
 def _option(name: str, prefix: str) -> str:
