@@ -29,11 +29,6 @@ def find_all(folder: Path | None = None) -> Catalogue:
     return catalogue.find_all(folder or _chosen())
 
 
-def find_pipelines(folder: Path | None = None) -> list[Pipeline]:
-    """Return the pipelines that can run."""
-    return catalogue.find_pipelines(folder or _chosen())
-
-
 def find_contract(name: str, folder: Path | None = None) -> Contract:
     """Return the contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
     return catalogue.find_contract(name, folder or _chosen())
@@ -58,7 +53,6 @@ __all__ = [
     "find_all",
     "find_contract",
     "find_pipeline",
-    "find_pipelines",
     "read_contracts",
     "with_transform",
 ]

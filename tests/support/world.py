@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 from pyspark.sql import SparkSession
 
-from assets import find_pipelines
+from assets import find_all
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.topic import NO_KEYS
@@ -60,7 +60,7 @@ class World:
         It declares no topic settings. Unless `classified` is set, nothing in it is classified, so that errors show all
         details.
         """
-        shipped = next(p for p in find_pipelines() if p.name == SHIPPED[disposition])
+        shipped = next(p for p in find_all().pipelines if p.name == SHIPPED[disposition])
         name = f"t{uuid4().hex[:10]}"
         contract = renamed(shipped.contract if classified else declassified(shipped.contract), name)
         contract = replace(contract, limits=replace(contract.limits, **limits), topic_keys=NO_KEYS)

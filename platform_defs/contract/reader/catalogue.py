@@ -113,11 +113,6 @@ def find_all(folder: Path = ASSETS) -> Catalogue:
     return Catalogue(tuple(pipelines), tuple(sorted(broken, key=lambda item: item.path)))
 
 
-def find_pipelines(folder: Path = ASSETS) -> list[Pipeline]:
-    """Return the pipelines that can run."""
-    return list(find_all(folder).pipelines)
-
-
 def find_contract(name: str, folder: Path = ASSETS) -> Contract:
     """Return the contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
     found = read_contracts(folder)

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from assets import find_pipelines
+from assets import find_all
 from platform_defs.engine.job.job import bound, run
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import (
@@ -29,7 +29,7 @@ from resources.postgres.batch.staging import PostgresStaging
 from tests.support.waiting import BOUND
 from tests.support.world import declassified
 
-WORK = TaskWork(declassified(find_pipelines()[0].contract), (), KafkaSource({}), PostgresStaging("", "", 0, ""))
+WORK = TaskWork(declassified(find_all().pipelines[0].contract), (), KafkaSource({}), PostgresStaging("", "", 0, ""))
 QUOTED = f"\nplatform_defs.errors.{LedgerAway.__name__}: a message says so"
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from dagster import DagsterInstance
 from typer.testing import CliRunner
 
-from assets import find_pipelines
+from assets import find_all
 from bench.growth.history import MESSAGES, History, message
 from platform_defs.cli.main import app
 from platform_defs.contract.model.contract import CheckResult
@@ -266,7 +266,7 @@ def test_the_command_shows_what_it_would_remove_and_why_the_rest_is_kept(
 
 
 def test_without_a_ledger_there_is_nothing_to_prune(world: World) -> None:
-    contract = renamed(next(iter(find_pipelines())).contract, "none")
+    contract = renamed(find_all().pipelines[0].contract, "none")
     with new_database(world.endpoints.postgres_url) as url:
         assert not prune(url, contract, pytest.fail, execute=True).any
 

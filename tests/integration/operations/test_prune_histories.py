@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from assets import find_pipelines
+from assets import find_all
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.operations.runs.prune import prune
@@ -113,7 +113,7 @@ def seen(world: World, pipeline: Pipeline, lows: dict[int, int]) -> list[Any]:
 @given(history=histories())
 def test_of_any_history_verify_is_told_the_same_after_a_prune_as_before(world: World, history: dict[str, Any]) -> None:
     Ledger(world.endpoints.postgres_url).migrate()
-    shipped = next(p for p in find_pipelines() if p.name == "web_page_views")
+    shipped = next(p for p in find_all().pipelines if p.name == "web_page_views")
     pipeline = Pipeline(renamed(shipped.contract, f"t{uuid4().hex[:10]}"), None)
     with world.session() as session, session.transaction():
         written(session, pipeline.name, history)

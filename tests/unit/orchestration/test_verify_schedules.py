@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, DagsterRunStatus, RunRequest, build_schedule_context
 
-from assets import find_pipelines
+from assets import find_all
 from platform_defs.definitions import compose
 from platform_defs.orchestration.dagster_runs.keys import VERIFIES, VERIFY_JOB, VERIFY_POOL
 
 pytestmark = pytest.mark.long
 
 
-PIPELINES = find_pipelines()
+PIPELINES = find_all().pipelines
 DEFINITIONS = compose(PIPELINES)
 NIGHT = datetime(2026, 11, 1, 3, tzinfo=UTC)
 
