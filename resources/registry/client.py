@@ -65,7 +65,6 @@ class RegistryClient:
 
     @property
     def pace(self) -> Pace:
-        """The client's pace."""
         return self.registry.pace
 
     def schema(self, key: str, subject: str = "") -> WriterSchema | None:

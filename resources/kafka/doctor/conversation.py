@@ -140,7 +140,6 @@ class Reader:
         return self._take(max(0, self.number("i")))
 
     def many(self, one: Callable[[], T]) -> list[T]:
-        """Return an array."""
         return [one() for _ in range(self.number("i"))]
 
     def _take(self, length: int) -> bytes:

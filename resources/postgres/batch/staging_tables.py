@@ -107,7 +107,6 @@ def rows_table(table_id: int) -> sql.Identifier:
 
 
 def rows_name(table_id: int) -> str:
-    """Return the name of a staging table."""
     return f"rows_{table_id}"
 
 

@@ -63,7 +63,6 @@ class AdoptionLedger:
             refuse_unfit(table, live)
 
     def has_rows(self, table: str) -> bool:
-        """Return True if the table has any rows."""
         query = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table))
         return self.connection.execute(query).fetchone() is not None
 

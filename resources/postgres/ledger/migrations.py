@@ -4,8 +4,6 @@
 connection to a ledger that this version of Tidegate understands, or raises the reason why there is none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
