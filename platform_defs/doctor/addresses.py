@@ -91,11 +91,6 @@ class Answer:
         """The address that each listener of the answering broker advertises, by name."""
         return listeners(self.settings.get("advertised.listeners") or self.settings.get("listeners") or "")
 
-    def protocol_of(self, listener: str | None) -> str | None:
-        """Return the listener's security protocol, by the answering broker's listener.security.protocol.map."""
-        pairs = (pair.strip().partition(":") for pair in self.settings.get(PROTOCOLS, "").split(","))
-        return next((protocol for name, _, protocol in pairs if name == listener), None)
-
 
 UNTRIED: frozenset[Kind] = frozenset({"login_untried", "tls_untried"})  # librdkafka may succeed all the same
 PROTOCOLS = "listener.security.protocol.map"

@@ -4,13 +4,11 @@ A producer that commits each message by itself makes every other offset a gap. S
 the task to the ledger inside Postgres: the driver knows them by a digest.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 import pyarrow as pa
 
-from platform_defs.formats.blocks.arrow import integers
 from platform_defs.formats.blocks.arrow import kernels as pc
 
 Spans = tuple[pa.Int64Array, pa.Int64Array]  # starts (included) and ends (excluded), of as many spans
@@ -36,11 +34,6 @@ class Gaps:
         apart = pc.greater(pc.subtract(after, before), 1)
         if pc.any(apart).as_py():
             self.parts.append((pc.add(before.filter(apart), 1), after.filter(apart)))
-
-    @property
-    def spans(self) -> Sequence[tuple[int, int]]:
-        """The gaps as [start, until) each."""
-        return [span for starts, ends in self.parts for span in zip(integers(starts), integers(ends), strict=True)]
 
     @property
     def text(self) -> str:

@@ -105,16 +105,6 @@ class Cursors:
         self.at = self.at.copy()  # spans returned before share the old positions
         self.at[places] = inner.at
 
-    @contextmanager
-    def within(self, lengths: Integers) -> Generator["Cursors"]:
-        """Yield cursors that stop after the next `lengths` bytes; these here go on behind them. A cursor that does not
-        get to its stop is doubtful.
-        """
-        starts, lengths = self.spans(lengths)
-        inner = Cursors(self.buffer, starts, starts + lengths, self.doubtful, self.rows)
-        yield inner
-        inner.finish()
-
     def finish(self) -> None:
         """Mark each cursor that is not at its stop as doubtful."""
         self.doubt(self.at != self.stops)

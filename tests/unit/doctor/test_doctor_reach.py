@@ -204,7 +204,6 @@ def test_what_an_address_is_shown_as_is_read_as_the_same(host: str, port: int) -
 
 def test_a_listener_is_known_by_its_address_unless_two_advertise_the_same() -> None:
     assert ANSWER.listener == "EXTERNAL"
-    assert ANSWER.protocol_of("EXTERNAL") == "SASL_SSL"
     twice = {"advertised.listeners": "A://10.0.0.5:9092,B://10.0.0.5:9092"}
     assert Answer("c", (ONE,), 1, twice).listener is None
     assert listeners("A://:9092,nonsense,B://kafka:1") == {"A": Address("", 9092), "B": Address("kafka", 1)}

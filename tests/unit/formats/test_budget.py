@@ -120,7 +120,7 @@ def test_the_parts_of_a_block_are_its_messages_in_their_order(monkeypatch: pytes
         seen += [part.message(index).offset() for index in integers(found.decoded.indexes)]
         assert all(part.message(fault.index).offset() % 10 == 0 for fault in found.decoded.faults)
     assert seen == [at for at in range(500, 900) if at % 10]
-    assert (tally.rows, tally.dead, tally.gaps.spans) == (360, 40, [])
+    assert (tally.rows, tally.dead, tally.gaps.text) == (360, 40, "{}")
 
 
 def test_what_was_used_last_is_kept() -> None:

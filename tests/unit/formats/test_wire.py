@@ -91,15 +91,6 @@ def test_some_of_the_messages_are_read_apart_and_the_others_wait() -> None:
     assert inside.doubtful.tolist() == [False, False, True]
 
 
-def test_a_part_ends_where_its_length_says() -> None:
-    inside = cursors([b"\x01a.", b"\x01a.", b"\x05a."])
-    with inside.within(inside.octets()) as part:
-        part.step(np.array([1, 0, 1]))
-    inside.step(1)
-    inside.finish()
-    assert inside.doubtful.tolist() == [False, True, True]
-
-
 def test_nothing_is_copied_where_enough_bytes_lie_behind() -> None:
     data = np.zeros(100, np.uint8)
     assert np.shares_memory(buffer_of(data, 100 - PADDING).raw, data)
