@@ -1,9 +1,10 @@
 """The entry point of `tidegate`: composes the commands and turns errors into one sentence.
 
-A command is in a module of its own, whose `app` (typer.Typer) has one command, or several under the module's name. It
-is listed in COMMANDS with its line in `tidegate --help`, and imported when it is called: the help and `tidegate stack
-status` do not wait for what another command imports. For the same reason a module imports contracts, clients, Spark and
-Dagster inside its commands (tests/unit/cli/test_cli_imports.py).
+A command is the function with the name of its module; a module with several commands, or with one that needs settings
+of typer, has them in `app` (typer.Typer). A command is listed in COMMANDS with its line in `tidegate --help`, and
+imported when it is called: the help and `tidegate stack status` do not wait for what another command imports. For the
+same reason a module imports contracts, clients, Spark and Dagster inside its commands
+(tests/unit/cli/test_cli_imports.py).
 """
 
 import importlib
@@ -68,8 +69,13 @@ INTERRUPTED = 130  # the exit code
 
 def load(name: str) -> Any:
     """Return the command `name`, imported. Any: typer keeps its click's types private."""
-    module = importlib.import_module(f"platform_defs.cli.{FOLDERS[name]}.{name.replace('-', '_')}")
-    command = typer.main.get_command(module.app)
+    stem = name.replace("-", "_")
+    module = importlib.import_module(f"platform_defs.cli.{FOLDERS[name]}.{stem}")
+    commands = getattr(module, "app", None)
+    if commands is None:
+        commands = typer.Typer(add_completion=False)
+        commands.command()(getattr(module, stem))
+    command = typer.main.get_command(commands)
     command.name, command.help = name, command.help or COMMANDS[name]
     return command
 

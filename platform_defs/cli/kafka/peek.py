@@ -12,12 +12,9 @@ from platform_defs.cli.output import Output, OutputOption, print_error
 if TYPE_CHECKING:
     from platform_defs.kafka.peek_ranges import Start
 
-app = typer.Typer(add_completion=False)
-
 LIMIT = 20  # messages, if neither --limit, --last nor --follow is given
 
 
-@app.command()
 def peek(
     source: TopicOrPipelineArgument,
     partition: PartitionsOption = None,

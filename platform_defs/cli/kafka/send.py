@@ -15,12 +15,9 @@ from platform_defs.cli.output import Output, OutputOption
 if TYPE_CHECKING:
     from platform_defs.operations.kafka.lines import Lines
 
-app = typer.Typer(add_completion=False)
-
 STANDARD_INPUT = "-"
 
 
-@app.command()
 def send(
     destination: TopicOrPipelineArgument,
     value: list[str] = typer.Argument(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
 from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
@@ -16,10 +14,7 @@ if TYPE_CHECKING:
     from platform_defs.operations.runs.adopt import Adoption
     from resources.endpoints import Endpoints
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def adopt(
     pipeline: PipelineArgument,
     execute: ExecuteWithReasonOption = False,

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from resources.postgres.ledger.answers import LineageBacklog, PipelineProgress
     from resources.postgres.ledger.ledger import Ledger
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def lag(
     pipeline: str | None = typer.Argument(None, help="A pipeline, such as bank_transfers.", show_default="all"),
     output: OutputOption = Output.human,

@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 
 COMPARED = "compared earlier, with the same contract and Spark version"
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def plan(
     pipeline: PipelineArgument,
     explain: bool = typer.Option(

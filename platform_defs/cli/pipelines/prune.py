@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
     from platform_defs.contract.model.contract import Contract
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def prune(
     pipelines: list[str] | None = typer.Argument(  # typer's way of declaring an argument
         None, metavar="[PIPELINE]...", help="Pipelines, such as bank_transfers.", show_default="all"

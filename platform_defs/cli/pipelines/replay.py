@@ -15,10 +15,7 @@ from platform_defs.errors.words import plural
 if TYPE_CHECKING:
     from resources.postgres.replay.replacement import Shown
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def replay(
     pipeline: PipelineArgument,
     start: str = typer.Option(

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from resources.postgres.ledger.settlement_ledger import LogPosition
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 def resolve(
     pipeline: PipelineArgument,
     execute: ExecuteWithReasonOption = False,

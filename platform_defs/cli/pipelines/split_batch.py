@@ -8,10 +8,7 @@ from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, Pip
 from platform_defs.cli.output import Output, OutputOption, print_answer
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def split_batch(
     pipeline: PipelineArgument,
     messages: int = typer.Option(

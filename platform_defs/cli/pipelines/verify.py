@@ -6,12 +6,9 @@ from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
 from platform_defs.errors import InternalError, TidegateError
 
-app = typer.Typer(add_completion=False)
-
 NOT_COMPARED = 3  # the exit code
 
 
-@app.command()
 def verify(
     pipeline: PipelineArgument,
     new: bool = typer.Option(False, "--new", help="Compare only what was committed since the last check with --new."),

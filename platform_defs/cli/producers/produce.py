@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
     from platform_defs.samples.sending import Sending
 
-app = typer.Typer(add_completion=False)
-
 ONE_BAD_IN = 10_000  # if --count is given and neither --bad nor --bad-share
 TICK = 0.05  # seconds between bursts of --rate
 BURST = 50_000  # messages between two lines of progress
 SHOWN_EVERY = 5.0  # seconds between two lines of progress, with --rate
 
 
-@app.command()
 def produce(
     pipeline: PipelineArgument,
     count: int | None = typer.Option(

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from platform_defs.doctor.findings import Finding
     from platform_defs.operations.doctor.examination import Examination
 
-app = typer.Typer(add_completion=False)
 BOOTSTRAP = "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"
 
 
-@app.command()
 def doctor(
     bootstrap: str | None = typer.Option(
         None, help="Brokers to check instead, as host:port, separated by commas.", show_default="those of the settings"

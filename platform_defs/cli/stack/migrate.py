@@ -4,10 +4,7 @@ import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_line
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def migrate(
     tables: bool = typer.Option(False, "--tables", help="Also create missing tables of every contract, and Dagster's."),
     output: OutputOption = Output.human,

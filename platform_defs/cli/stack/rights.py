@@ -4,10 +4,7 @@ import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def rights(
     owner: str = typer.Option("tidegate_owner", help="The role that owns the ledger and creates tables."),
     publisher: str = typer.Option("tidegate_publisher", help="The role that runs pipelines, sensors and commands."),

@@ -6,7 +6,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from platform_defs.cli.pipelines.verify import app, verify
+from platform_defs.cli.main import app
+from platform_defs.cli.pipelines.verify import verify
 from platform_defs.errors import InternalError
 from platform_defs.verification.compare.report import Report
 
@@ -23,7 +24,7 @@ def test_an_unexpected_error_is_no_difference_of_the_tables(monkeypatch: pytest.
         raise ZeroDivisionError("with a value that may be classified")
 
     monkeypatch.setattr("assets.find_pipeline", break_down)
-    answer = CliRunner().invoke(app, ["bank_transfers", "-o", "json"])
+    answer = CliRunner().invoke(app, ["verify", "bank_transfers", "-o", "json"])
     assert isinstance(answer.exception, InternalError)
     assert answer.exception.exit_code == 3
     document = json.loads(answer.stdout)

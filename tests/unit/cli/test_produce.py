@@ -12,9 +12,9 @@ import typer
 from typer.testing import CliRunner
 
 import assets
+from platform_defs.cli.main import app
 from platform_defs.cli.output import Output
 from platform_defs.cli.producers import produce
-from platform_defs.cli.producers.produce import app
 from platform_defs.cli.producers.produce_options import chosen_for
 from platform_defs.errors import BadInput, BrokerAway
 from platform_defs.samples.mixture import Mixture
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(*arguments: str) -> str:
-    error = CliRunner().invoke(app, list(arguments)).exception
+    error = CliRunner().invoke(app, ["produce", *arguments]).exception
     assert isinstance(error, BadInput)
     return str(error)
 
