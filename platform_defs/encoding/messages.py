@@ -1,7 +1,5 @@
 """A contract's messages, made from JSON documents and texts of keys, with the ids of their schemas."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

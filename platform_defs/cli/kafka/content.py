@@ -1,7 +1,5 @@
 """A message's key, value and headers, as commands show them."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from typing import Any

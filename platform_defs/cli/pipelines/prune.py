@@ -1,7 +1,5 @@
 """`tidegate prune`: removes what is no longer needed from the ledger's history."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 

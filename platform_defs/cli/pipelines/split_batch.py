@@ -1,7 +1,5 @@
 """`tidegate split-batch`: split a batch whose offsets are fixed into smaller ones."""
 
-from __future__ import annotations
-
 import typer
 
 from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, PipelineArgument, ReasonOption

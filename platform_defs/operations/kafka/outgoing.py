@@ -4,8 +4,6 @@ The engine's own reader decodes and checks each message before it is sent, so th
 would refuse. A transform and the table may still refuse a message later.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The checks of `tidegate send` before the first message: the topic, the partition, the values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
