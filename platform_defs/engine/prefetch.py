@@ -93,10 +93,6 @@ def _moved(at: Position, end: OffsetRange) -> Position:
     return replace(at, next_offset=end.until_offset, leader_epoch=end.end_epoch, seen_end=seen_end)
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Begun:
     """A speculative batch that is being staged, or that has been."""
@@ -114,7 +110,7 @@ class Prefetch:
     `goes_on`: returns True if the run will take another batch after the current one.
     """
 
-    def __init__(self, pipeline: Pipeline, context: RunContext, goes_on: Callable[[], bool] = _never) -> None:
+    def __init__(self, pipeline: Pipeline, context: RunContext, goes_on: Callable[[], bool] = lambda: False) -> None:
         self._pipeline, self._context, self._goes_on = pipeline, context, goes_on
         self._begun: Begun | None = None
         self._hand = ThreadPoolExecutor(1, f"ahead of {pipeline.name}")

@@ -23,10 +23,6 @@ from platform_defs.offsets import PendingBatch
 GROUP = "spark.jobGroup.id"  # the local property of a thread that Spark finds its jobs by
 
 
-def _goes_on() -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class JobLimit:
     """A time limit in `seconds` for the Spark jobs of a batch, or of a try at a part of it, in all; and whether the run
@@ -34,7 +30,7 @@ class JobLimit:
     """
 
     seconds: float = 900.0
-    stopped: Callable[[], bool] = _goes_on
+    stopped: Callable[[], bool] = lambda: False
 
     @contextmanager
     def within(
