@@ -16,7 +16,7 @@ from uuid import UUID
 import pyarrow as pa
 from rstr import Rstr
 
-from platform_defs.contract.model.contract import Field, RuleKind
+from platform_defs.contract.model.contract import Field
 from platform_defs.errors import BadInput
 from platform_defs.formats.json.values import TICKS
 from platform_defs.times import EPOCH
@@ -40,11 +40,8 @@ class Values:
 
     def one(self) -> Value:
         """Return a value of the field, as JSON has it: decimals, dates, and timestamps without a unit are strings."""
-        allowed = self._rule("enum", ())
+        allowed = self._rules.get("enum", ())
         return self._random.choice(allowed) if allowed else self._make()
-
-    def _rule(self, kind: RuleKind, default: Any) -> Any:
-        return self._rules.get(kind, default)
 
     def _maker(self) -> Callable[[], Value]:
         if of := self._item.type.item:
@@ -68,10 +65,11 @@ class Values:
     def _text(self) -> str:
         if self._item.examples:
             return self._like(str(self._random.choice(self._item.examples)))
-        if pattern := self._rule("pattern", None):
+        if pattern := self._rules.get("pattern"):
             return self.matching(pattern)
-        words = " ".join(self._random.choices(WORDS, k=self._random.randint(1, 3) + self._rule("min_length", 0) // 3))
-        return words[: self._rule("max_length", None)].strip()
+        more = self._rules.get("min_length", 0) // 3
+        words = " ".join(self._random.choices(WORDS, k=self._random.randint(1, 3) + more))
+        return words[: self._rules.get("max_length")].strip()
 
     def matching(self, pattern: str) -> str:
         """Return a text that matches `pattern`, if Python's dialect and RE2's agree about it (`keeps` checks that).
@@ -106,21 +104,21 @@ class Values:
         return low + (high - low) * self._random.random() ** 3
 
     def _limits(self) -> tuple[float, float]:
-        low, high = self._rule("minimum", None), self._rule("maximum", None)
+        low, high = self._rules.get("minimum"), self._rules.get("maximum")
         if low is None:
             low = 0 if high is None or high > 0 else float(high) - 1_000
         return float(low), float(max(low, 0) + 1_000 if high is None else high)
 
     def _date(self) -> str:
         today = datetime.now(UTC).date()
-        high: date = self._rule("maximum", max(today, self._rule("minimum", today)))
-        low: date = self._rule("minimum", high - timedelta(3_650))
+        high: date = self._rules.get("maximum", max(today, self._rules.get("minimum", today)))
+        low: date = self._rules.get("minimum", high - timedelta(3_650))
         return str(low + timedelta(self._random.randint(0, (high - low).days)))
 
     def _timestamp(self) -> str | int:
         at = datetime.now(UTC) - timedelta(seconds=self._random.random() * 5)
-        at = max(at, self._rule("minimum", at))
-        at = min(at, self._rule("maximum", at))
+        at = max(at, self._rules.get("minimum", at))
+        at = min(at, self._rules.get("maximum", at))
         if unit := self._item.unit:
             milliseconds = (at - EPOCH) // timedelta(milliseconds=1)
             return milliseconds * TICKS[unit] // TICKS["ms"]
@@ -128,7 +126,7 @@ class Values:
 
     def _time(self) -> str:
         at = str(timedelta(seconds=self._random.randrange(86_400))).rjust(8, "0")
-        return min(max(at, self._rule("minimum", at)), self._rule("maximum", at))
+        return min(max(at, self._rules.get("minimum", at)), self._rules.get("maximum", at))
 
     def _array(self, items: "Values") -> Value:
         """Return one of the examples, or up to three values."""
