@@ -122,14 +122,11 @@ class Reporter:
     def gate_failed(self, failed: GateFailed) -> None:
         """Report every check of a batch that was not published, the failed ones with their samples."""
         with self._reporting:
-            self._report_gate(failed)
-
-    def _report_gate(self, failed: GateFailed) -> None:
-        pending = self.run_context.ledger.pending()
-        for result in failed.results:
-            self._tally(result, pending.batch_id if pending else 0, published=False)
-        for result in failed.results:
-            self._log_check(result)
+            pending = self.run_context.ledger.pending()
+            for result in failed.results:
+                self._tally(result, pending.batch_id if pending else 0, published=False)
+            for result in failed.results:
+                self._log_check(result)
 
     def turn_ended(self, at: Mapping[int, int]) -> None:
         """Send lineage, and every PROGRESS_SECONDS commit the consumer group. `at`: the next offsets, by partition."""
@@ -138,7 +135,7 @@ class Reporter:
             self._tell_others()
 
     def _tell_others(self) -> None:
-        self._send_lineage()
+        self._with_warning(self._send_lineage)
         if time.monotonic() - self._progress[0] > PROGRESS_SECONDS:
             self._with_warning(self._show_progress)
 
@@ -150,7 +147,7 @@ class Reporter:
                 if tally.failed_batches or not scheduled(self.context.run):  # the sensor's run comes again soon
                     self._log(evaluation(self.contract, tally))
         self._with_warning(self._show_progress)
-        self._send_lineage()
+        self._with_warning(self._send_lineage)
 
     def _report_earlier(self) -> None:
         """Report the batches of earlier runs, except those that a live run has collected: it reports them itself."""
@@ -236,9 +233,6 @@ class Reporter:
         return True
 
     def _send_lineage(self) -> None:
-        self._with_warning(self._emit)
-
-    def _emit(self) -> None:
         emitted = emit_waiting(self.ledger.url, self.contract.pipeline, settings().home)
         if emitted.problem:
             self.context.log.warning(f"everything is committed; {emitted.problem}")
