@@ -11,6 +11,7 @@ from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.writer_fit import doubts_of, misfit
 from platform_defs.orchestration.dagster_runs.keys import topic_key
+from platform_defs.orchestration.reporting.events import metadata_table
 
 MAX_SHOWN = 50  # schemas in the check's table
 COLUMNS = ("pipeline", "schema", "messages of the last 7 days", "result")
@@ -78,5 +79,4 @@ def _sentence(checked: Sequence[CheckedSchema], worst: Sequence[CheckedSchema], 
 
 def _table(checked: Sequence[CheckedSchema]) -> dg.TableMetadataValue:
     rows = [(one.pipeline, one.schema, "some" if one.used else "none", one.why[:500]) for one in checked[:MAX_SHOWN]]
-    records = [dg.TableRecord(dict(zip(COLUMNS, row, strict=True))) for row in rows]
-    return dg.MetadataValue.table(records, dg.TableSchema(columns=[dg.TableColumn(name) for name in COLUMNS]))
+    return metadata_table(dict.fromkeys(COLUMNS, "string"), [dict(zip(COLUMNS, row, strict=True)) for row in rows])

@@ -20,7 +20,7 @@ from platform_defs.orchestration.kafka.topic_groups import (
     group_metadata,
     survey_groups,
 )
-from platform_defs.orchestration.reporting.events import MAX_PARTITIONS
+from platform_defs.orchestration.reporting.events import MAX_PARTITIONS, metadata_table
 from platform_defs.orchestration.reporting.halts import shows_otherwise
 from platform_defs.orchestration.scheduler.survey import kept_survey
 from resources.endpoints import Endpoints, connection
@@ -187,9 +187,7 @@ def _offsets_table(view: TopicView) -> dg.TableMetadataValue:
     shown = sorted(rows[:MAX_PARTITIONS], key=lambda row: int(row[0]))
     if others := rows[MAX_PARTITIONS:]:
         shown.append((plural(len(others), "other"), "", "", sum(row[3] for row in others)))
-    records = [dg.TableRecord(dict(zip(_OFFSETS, row, strict=True))) for row in shown]
-    columns = [dg.TableColumn(name, kind) for name, kind in _OFFSETS.items()]
-    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
+    return metadata_table(_OFFSETS, [dict(zip(_OFFSETS, row, strict=True)) for row in shown])
 
 
 _OFFSETS = {"partition": "string", "earliest": "string", "end": "string", "offsets": "int"}

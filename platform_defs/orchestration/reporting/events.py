@@ -146,9 +146,8 @@ def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue
     """Return the failed samples as a table in Dagster's UI, one row each."""
     given = dict.fromkeys(name for sample in samples for name in sample)
     names = [*(name for name in PLACE if name in given), *(name for name in given if name not in PLACE)]
-    columns = [dg.TableColumn(name, "int" if name in PLACE else "string") for name in names]
-    records = [dg.TableRecord({name: _cell(sample.get(name)) for name in names}) for sample in samples]
-    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
+    kinds = {name: "int" if name in PLACE else "string" for name in names}
+    return metadata_table(kinds, [{name: _cell(sample.get(name)) for name in names} for sample in samples])
 
 
 def _of_batch(contract: Contract, table: Table, batch: Published, lags: Mapping[int, int]) -> dict[str, Any]:
@@ -167,7 +166,7 @@ def _of_batch(contract: Contract, table: Table, batch: Published, lags: Mapping[
         "schemas": _schemas_table(batch) if rows and batch.schemas else None,
         "messages_per_second": round(batch.messages / seconds) if seconds else 0,
         "seconds": round(seconds, 3),
-        "seconds_by_step": _table(
+        "seconds_by_step": metadata_table(
             {"step": "string", "seconds": "float"},
             [{"step": step, "seconds": float(taken)} for step, taken in batch.timings.items()],
         ),
@@ -204,7 +203,7 @@ def _offsets_table(batch: Published, lags: Mapping[int, int]) -> dg.TableMetadat
             }
         )
     kinds = {"partition": "string", "from": "string", "until": "string", "offsets": "int", "lag": "string"}
-    return _table(kinds, rows)
+    return metadata_table(kinds, rows)
 
 
 def _schemas_table(batch: Published) -> dg.TableMetadataValue:
@@ -216,10 +215,13 @@ def _schemas_table(batch: Published) -> dg.TableMetadataValue:
     if others := most[MAX_SCHEMAS:]:
         total = sum(item.messages for item in others)
         rows.append({"schema": plural(len(others), "other"), "of": "", "messages": total})
-    return _table({"schema": "string", "of": "string", "messages": "int"}, rows)
+    return metadata_table({"schema": "string", "of": "string", "messages": "int"}, rows)
 
 
-def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, str | int | float]]) -> dg.TableMetadataValue:
+def metadata_table(
+    columns: Mapping[str, str], rows: Sequence[Mapping[str, str | int | float]]
+) -> dg.TableMetadataValue:
+    """Return a table in Dagster's UI. `columns`: their types (string, int, float), by name."""
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
     return dg.MetadataValue.table([dg.TableRecord(dict(row)) for row in rows], schema)
 

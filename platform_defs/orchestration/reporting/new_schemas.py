@@ -20,7 +20,7 @@ from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, Writ
 from platform_defs.formats.writer_fields import difference, fields_of, line_to_add
 from platform_defs.formats.writer_fit import misfit
 from platform_defs.orchestration.dagster_runs.keys import topic_key
-from platform_defs.orchestration.reporting.events import schema_name
+from platform_defs.orchestration.reporting.events import metadata_table, schema_name
 from resources.endpoints import Endpoints
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.schema_ledger import schemas_at
@@ -100,12 +100,11 @@ def _lines(contract: Contract, unknown: Sequence[WriterField]) -> dg.TableMetada
     """Return, for each field that the contract does not know, the line that would read it, under the message's
     properties.
     """
-    taken, records = {item.name for item in contract.message_fields}, list[dg.TableRecord]()
+    taken, rows = {item.name for item in contract.message_fields}, list[dict[str, str]]()
     for item in unknown:
         line = line_to_add(item, taken) or ""
-        records.append(dg.TableRecord({"field": excerpt(spell_path(item.path)), "line to add": line}))
-    columns = [dg.TableColumn("field"), dg.TableColumn("line to add")]
-    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
+        rows.append({"field": excerpt(spell_path(item.path)), "line to add": line})
+    return metadata_table({"field": "string", "line to add": "string"}, rows)
 
 
 def _places(contract: Contract, keys: Sequence[str], endpoints: Endpoints) -> dict[str, list[tuple[str, int]]]:
