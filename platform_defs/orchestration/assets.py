@@ -140,10 +140,7 @@ def _policy(
     """Return the run's policy: what is due if the sensor started it, everything there if a person did."""
     if not scheduled(context.run):
         return EverythingThere(survey.look(chosen))
-
-    def others() -> OtherRuns:
-        return other_runs(context.instance, contracts, context.run.run_id)
-
+    others = partial(other_runs, context.instance, contracts, context.run.run_id)
     ours = [contract for contract in contracts if not contract.limits.continuous]
     first = [contract.pipeline for contract in chosen]
     return WhatIsDue(ours, first, sensor_waits(context.instance), survey.look, others)
@@ -159,9 +156,6 @@ def _continuous(
         context.log.info(f"requested another run to take over from this one: {why}")
         instance.add_run_tags(own, {HANDS_OVER: why})
 
-    def others() -> OtherRuns:
-        return other_runs(instance, contracts, own)
-
     turns.warm_up()
     record = instance.get_run_record_by_id(own)
     age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0
@@ -169,8 +163,8 @@ def _continuous(
     unreported = partial(survey.left_unreported, ours)
     around = SchedulerInputs(
         look=survey.look,
-        ends=survey.ends,
-        others=others,
+        ends=survey.topics.ends,
+        others=partial(other_runs, instance, contracts, own),
         unreported=unreported,
         memory=resident_bytes,
         hand_over=hand_over,

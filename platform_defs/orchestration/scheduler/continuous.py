@@ -16,7 +16,7 @@ from platform_defs.errors import BrokerAway, Fenced, LedgerAway, PipelineHeld
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.scheduler.handover import HANDOVER, SHIFT
 from platform_defs.orchestration.scheduler.run_policy import FULL_POLL_SECONDS, OtherRuns, Turned
-from platform_defs.orchestration.scheduler.waiting import Seen, may_have_turns, wants_turn
+from platform_defs.orchestration.scheduler.waiting import Seen, must_wait, wants_turn
 from resources.dagster.storage import STORAGE_AWAY
 
 SHARE = Budget(batches=8, seconds=1.0)  # of one turn; a batch that has begun is finished
@@ -218,7 +218,7 @@ class Continuous:
         elsewhere = {item.contract.pipeline for item in seen if item.status.held} - taken
         not_ours = others.by_hand | elsewhere
         ours = {item.contract.pipeline: item for item in seen if item.contract.pipeline not in not_ours}
-        self._known = {name: item for name, item in ours.items() if may_have_turns(item)}
+        self._known = {name: item for name, item in ours.items() if must_wait(item) is None}
         for name in self._known.keys() - taken:
             self._read[name] = {at.partition: at.next_offset for at in self._known[name].positions}
         self._unreported = set(self._around.unreported()) if self._unreported is None else self._unreported

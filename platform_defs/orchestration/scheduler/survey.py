@@ -1,6 +1,6 @@
 """Polls all pipelines at once: the ledger in a few statements, the brokers in four requests, over kept clients."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from platform_defs.contract.model.contract import Contract
@@ -41,12 +41,6 @@ class Survey:
             )
             for contract in contracts
         ]
-
-    def ends(self, places: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """Return the last stable offsets of these partitions, by topic and partition: the only request between two full
-        polls. Raises BrokerAway.
-        """
-        return self.topics.ends(places)
 
     def live_runs(self, run_ids: Iterable[str]) -> set[str]:
         """Return those of these Dagster runs whose process is alive, on any machine."""

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Budget, RunContext, drain
+from platform_defs.engine.batch import Budget, drain
 from platform_defs.engine.plan.budget import Spent
 from platform_defs.engine.plan.planning import is_full
 from platform_defs.engine.ports.run_ports import Published
@@ -83,7 +83,8 @@ class Turns:
                     pipeline, self._endpoints, self._session, run_id, ledger=self._ledger, unless_held=True
                 ) as run_context,
             ):
-                reporter.begin(self._stopped_with_the_run(run_context))
+                limit = replace(run_context.limit, stopped=self._stopped.is_set)
+                reporter.begin(replace(run_context, limit=limit))
                 return self._drained(pipeline, reporter)
         except PipelineHeld:
             time.sleep(AGAIN)
@@ -180,9 +181,6 @@ class Turns:
         if self._stays:
             return not self.others_waiting()
         return _may_leave_more(published, contract) and (share.may_begin() or not self.others_waiting())
-
-    def _stopped_with_the_run(self, run_context: RunContext) -> RunContext:
-        return replace(run_context, limit=replace(run_context.limit, stopped=self._stopped.is_set))
 
     def _reporter(self, pipeline: Pipeline) -> Reporter:
         """Return the run's reporter of a pipeline: it sums up the results of all of its turns."""

@@ -84,7 +84,7 @@ def remember(before: Waits, seen: Sequence[Seen], now: float) -> Waits:
 def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
     """Return Due, or the reason why the pipeline is not due. Ignores whether a run has it."""
     name = seen.contract.pipeline
-    if reason := _must_wait(seen):
+    if reason := must_wait(seen):
         return reason
     assert isinstance(seen.view, TopicView)  # noqa: S101  # otherwise it has to wait
     try:
@@ -103,7 +103,7 @@ def wants_turn(seen: Seen) -> bool:
     """Return True if a run that stays for the pipeline must give it a turn now: something is unread, or it must be
     halted.
     """
-    if _must_wait(seen) or not isinstance(seen.view, TopicView):
+    if must_wait(seen) or not isinstance(seen.view, TopicView):
         return False
     try:
         offsets.check_positions(seen.contract.pipeline, seen.positions, seen.view)
@@ -114,19 +114,14 @@ def wants_turn(seen: Seen) -> bool:
     return seen.lag > 0
 
 
-def may_have_turns(seen: Seen) -> bool:
-    """Return True if a run may take the pipeline at all now: neither halted nor backed off, and its topic exists."""
-    return _must_wait(seen) is None
-
-
 def due_in(seen: Seen, waiting: Waiting | None, now: float) -> float:
     """Return the seconds until the pipeline's latency makes it due; infinite if nothing is unread or it must wait."""
-    if waiting is None or _must_wait(seen):
+    if waiting is None or must_wait(seen):
         return inf
     return waiting.since + seen.contract.limits.lag_seconds - now
 
 
-def _must_wait(seen: Seen) -> str | None:
+def must_wait(seen: Seen) -> str | None:
     """Return why no run may take the pipeline now, whatever its lag; None if one may."""
     name, status = seen.contract.pipeline, seen.status
     if status.state == "halted":
