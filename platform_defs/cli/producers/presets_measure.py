@@ -115,13 +115,13 @@ def measure(
         return
     from platform_defs.operations.measuring.measure import Broken
     from platform_defs.operations.measuring.measure import measure as run
-    from platform_defs.operations.measuring.page import check
+    from platform_defs.operations.measuring.page import BEGIN, END, PAGE, between
     from resources.process.settings import settings
 
     wanted = _wanted(preset, fault)
     found: list[Measured | Broken] = []
     if docs is not None:
-        check(docs)
+        between(docs / PAGE, BEGIN, END)
     with progress() as show, closing(run(settings().home, wanted, rounds, messages, show)) as pairs:
         for one in pairs:  # closed, or an interrupt here would leave the brokers running
             found.append(one)
@@ -133,14 +133,15 @@ def measure(
 
 
 def _sweep(vary: list[Vary], rounds: int, messages: int, docs: Path | None, output: Output) -> None:
-    from platform_defs.operations.measuring.sweep_page import check_sweeps, write_sweeps
+    from platform_defs.operations.measuring.page import PAGE, between
+    from platform_defs.operations.measuring.sweep_page import BEGIN, END, write_sweeps
     from platform_defs.operations.measuring.sweeping import Unmeasured, sweep
     from platform_defs.producing.sweeps import settings_of
     from resources.process.settings import settings
 
     found: list[Swept | Unmeasured] = []
     if docs is not None:
-        check_sweeps(docs)
+        between(docs / PAGE, BEGIN, END)
     wanted = settings_of([item.value for item in vary])
     with progress() as show, closing(sweep(settings().home, wanted, rounds, messages, show)) as settings_measured:
         for one in settings_measured:

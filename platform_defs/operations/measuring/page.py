@@ -23,22 +23,17 @@ COLUMNS = (
 
 
 def write(docs: Path, measured: Sequence[Measured]) -> None:
-    """Update the page and the picture in this folder with new measurements. Raises BadInput as `check`."""
-    before, old, after = check(docs)
+    """Update the page and the picture in this folder with new measurements. Raises BadInput as `between`."""
+    before, old, after = between(docs / PAGE, BEGIN, END)
     every = merged(rows(old), measured)
-    (docs / PAGE).write_text(f"{before}{BEGIN}\n\n{body(every)}\n{END}{after}")
+    (docs / PAGE).write_text(f"{before}{BEGIN}\n\n{machine()}\n\n{table(every)}\n{END}{after}")
     (docs / PICTURE).write_text(picture(every))
 
 
-def check(docs: Path) -> tuple[str, str, str]:
+def between(page: Path, begin: str, end: str) -> tuple[str, str, str]:
     """Return the page's text before, between and after the marks. Raises BadInput if the page or its marks are
     missing.
     """
-    return between(docs / PAGE, BEGIN, END)
-
-
-def between(page: Path, begin: str, end: str) -> tuple[str, str, str]:
-    """Return the same as `check`, for any marks."""
     text = page.read_text() if page.exists() else ""
     if begin not in text or end not in text:
         raise BadInput(f"{page} lacks the lines {begin} and {end}; the measurements go between them")
@@ -51,11 +46,6 @@ def merged(old: Sequence[Measured], new: Sequence[Measured]) -> list[Measured]:
     """Return the rows of both by fault and preset; `new` ones replace old ones of the same pair."""
     by_pair = {(one.fault, one.preset): one for one in (*old, *new)}
     return [by_pair[fault, preset] for fault in FAULTS for preset in PRESETS if (fault, preset) in by_pair]
-
-
-def body(measured: Sequence[Measured]) -> str:
-    """Return the text between the marks."""
-    return f"{machine()}\n\n{table(measured)}"
 
 
 def table(measured: Sequence[Measured]) -> str:

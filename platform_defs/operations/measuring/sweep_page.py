@@ -17,18 +17,11 @@ COLUMNS = (
 
 
 def write_sweeps(docs: Path, swept: Sequence[Swept]) -> None:
-    """Update the page and the plot in this folder; rows of other settings stay. Raises BadInput as `check_sweeps`."""
-    before, old, after = check_sweeps(docs)
+    """Update the page and the plot in this folder; rows of other settings stay. Raises BadInput as `between`."""
+    before, old, after = between(docs / PAGE, BEGIN, END)
     every = merged(rows(old), swept)
     (docs / PAGE).write_text(f"{before}{BEGIN}\n\n{machine()}\n\n{table(every)}\n{END}{after}")
     (docs / PICTURE).write_text(sweep_picture(every))
-
-
-def check_sweeps(docs: Path) -> tuple[str, str, str]:
-    """Return the page's text before, between and after the marks. Raises BadInput if the page or its marks are
-    missing.
-    """
-    return between(docs / PAGE, BEGIN, END)
 
 
 def merged(old: Sequence[Swept], new: Sequence[Swept]) -> list[Swept]:
