@@ -11,10 +11,9 @@ if `make bench-quick` is to measure it as well.
 from collections.abc import Callable, Mapping
 
 import typer
-from rich.console import Console
 
 from bench import latency, sizes, start, verify
-from bench.ending import ended_by_signals
+from bench.ending import ended_by_signals, say
 from bench.paths import QUICK_AIMS
 from bench.reports import picture
 from bench.reports.aims import Result, table
@@ -31,7 +30,6 @@ OTHERS: Mapping[str, Other] = {
     "Low latency": latency.result,
 }
 QUICK_OTHERS: Mapping[str, Other] = {"Low latency": latency.idle_result}
-say = Console(stderr=True).print
 
 
 def main(

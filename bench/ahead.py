@@ -8,16 +8,13 @@ Prints Markdown tables for docs/explanation/performance.md.
 from collections.abc import Callable
 
 import typer
-from rich.console import Console
 
 from bench import formats
-from bench.ending import ended_by_signals, stack_up
+from bench.ending import ended_by_signals, say, stack_up
 from bench.paths import PARTITIONS, STAGED, TRANSFORMED, Bench, Path
 from bench.rounds import conditions, measure, tables
 from platform_defs.engine.plan.budget import Budget
 from resources.postgres.batch import auditor
-
-say = Console(stderr=True).print
 
 
 def main(

@@ -17,10 +17,9 @@ import typer
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from assets import find_pipeline
-from bench.ending import ended_by_signals, own_home, stack_up
+from bench.ending import ended_by_signals, own_home, say, stack_up
 from bench.reports.aims import ratios
 from bench.reports.page import write_between
 from bench.reports.scale_page import PAGE, markers, measured_on, table
@@ -36,7 +35,6 @@ ROUNDS, PARTITIONS, MESSAGES, MAX_BYTES = 2, 4, 200_000, 100_000_000
 HEAD, MIDDLE = b'{"event_id": "e-%d", "visitor": "v", ', b'"url": "https://example.org/", '
 TAIL = b'"viewed_at": "2026-11-01T10:00:00Z"}'
 BAD = b'{"event_id": "e-%d", "visitor": "v", "url": "https://example.org/", "viewed_at": "2026-11-01T10:00'
-say = Console(stderr=True).print
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from shutil import rmtree
 
+from rich.console import Console
+
 from platform_defs.cli.signals import handled
 from resources.local import stack
 from resources.process.settings import settings
 
+say = Console(stderr=True).print  # the progress of a benchmark; stdout gets its answer
 CUT_OFF = (signal.SIGTERM, signal.SIGHUP)  # sent by `timeout` and a closed terminal; Ctrl-C raises by itself
 
 

@@ -16,10 +16,9 @@ from pathlib import Path
 import psycopg
 import typer
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
-from rich.console import Console
 
 from assets import ASSETS
-from bench.ending import ended_by_signals, own_home, stack_up, undisturbed
+from bench.ending import ended_by_signals, own_home, say, stack_up, undisturbed
 from bench.many.load import create_topics
 from bench.many.plan import PARTITIONS
 from bench.many.processes import cpu_seconds, memory_mb, shares
@@ -47,7 +46,6 @@ CHANGES = ("a run leaves, as at a deployment (60 s)", "a run hands over, as at i
 IDLE = 12  # single messages, by default
 SEEN = "produce to row visible"
 HEADER = ("|  | median | p99 | worst | aim |", "| --- | --- | --- | --- | --- |")
-console = Console(stderr=True)
 
 
 def handed_over(messages: Messages, rate: int, tag: str) -> tuple[float, float]:
@@ -248,7 +246,7 @@ def main(
 ) -> None:
     """Measure how long messages wait and print the result as Markdown."""
     with ended_by_signals():
-        text = measure(idle, seconds, rate, handovers, console.print).text
+        text = measure(idle, seconds, rate, handovers, say).text
     print(text)
     if write_page:
         write_between(BEGIN, text, END)

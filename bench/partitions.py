@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 import typer
 from confluent_kafka.admin import AdminClient, NewTopic
-from rich.console import Console
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from assets import find_pipeline
-from bench.ending import ended_by_signals, own_home, stack_up
+from bench.ending import ended_by_signals, own_home, say, stack_up
 from bench.reports.page import write_between
 from bench.reports.scale_page import PAGE, markers, measured_on, table
 from platform_defs.contract.model.contract import Contract
@@ -48,7 +47,6 @@ FEW, MANY = (16, 64, 256, 1_000), (4_000, 10_000)
 TOPICS = (1, 16, 64, 256, 1_000)  # partitions of real ones
 ROUNDS, DIRECT = 3, 10  # batches of each number; ranges that are published directly
 VALUE = b'{"event_id": "e-1", "visitor": "v", "url": "https://example.org/", "viewed_at": "2026-11-01T10:00:00Z"}'
-say = Console(stderr=True).print
 Seconds = dict[str, list[float]]
 
 

@@ -18,10 +18,9 @@ from dataclasses import asdict, dataclass, field
 
 import psutil
 import typer
-from rich.console import Console
 
 from bench import formats
-from bench.ending import ended_by_signals, stack_up, undisturbed
+from bench.ending import ended_by_signals, say, stack_up, undisturbed
 from bench.many.processes import memory_mb
 from bench.paths import PARTITIONS, STAGED, Bench, Path
 from bench.reports.aims import Figure, Result, ratios, table
@@ -32,7 +31,6 @@ from resources.process.settings import settings
 
 AIM, MEMORY_AIM = 0.95, 1.1
 LOOK = 0.2  # seconds between two samples of the memory
-console = Console(stderr=True)
 
 
 @dataclass
@@ -173,7 +171,7 @@ def main(
 ) -> None:
     """Measure both, and print the figures and their aims."""
     with ended_by_signals():
-        seen = compare(small, large, rounds, console.print)
+        seen = compare(small, large, rounds, say)
     print(json.dumps(asdict(seen)) if as_seen else f"{seen.tables}\n\n{table(seen.figures)}")
 
 

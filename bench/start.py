@@ -20,10 +20,9 @@ import psycopg
 import typer
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from rich.console import Console
 
 from assets import find_pipeline
-from bench.ending import ended_by_signals, own_home, stack_up
+from bench.ending import ended_by_signals, own_home, say, stack_up
 from bench.peers.process import end_group
 from bench.reports.aims import Figure, Result, table
 from bench.transfers import as_json, transfers
@@ -35,7 +34,6 @@ SELECTION = 'group:"bank"'
 LOOK = 0.02  # seconds between two polls of the ledger: the precision of the figure
 LIMIT = 180.0  # maximum seconds until a commit
 Say = Callable[[str], None]
-console = Console(stderr=True)
 
 
 def result(say: Say, _messages: int, rounds: int = 3) -> Result:
@@ -109,7 +107,7 @@ def _batches(database: psycopg.Connection) -> int:
 def main(rounds: int = typer.Argument(3, min=1, help="That count.")) -> None:
     """Measure it, and print the figure and its aim."""
     with ended_by_signals():
-        print(table(result(console.print, MESSAGES, rounds).figures))
+        print(table(result(say, MESSAGES, rounds).figures))
 
 
 if __name__ == "__main__":

@@ -20,10 +20,9 @@ from uuid import uuid4
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from assets import find_pipeline
-from bench.ending import ended_by_signals, stack_up
+from bench.ending import ended_by_signals, say, stack_up
 from bench.reports.aims import Figure, Result
 from bench.transfers import as_json, transfers
 from platform_defs.contract.model.contract import Column, Table
@@ -39,7 +38,6 @@ PARTITIONS = 4
 AIM = 100_000  # messages a second, for bank.transfers
 KEYS = 10  # the upsert's topic has a key for every so many messages
 BANK = "bank.transfers: append through a PySpark transform (two rows a message), and balances"
-say = Console(stderr=True).print
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,10 @@ stops them at the end, and deletes what it wrote.
 """
 
 import typer
-from rich.console import Console
 
-from bench.ending import ended_by_signals
+from bench.ending import ended_by_signals, say
 from bench.growth.measure import measure
 from bench.growth.report import report, write
-
-console = Console(stderr=True)
 
 
 def main(
@@ -25,7 +22,7 @@ def main(
 ) -> None:
     """Measure what grows, and print the result as Markdown."""
     with ended_by_signals():
-        text = report(measure(days, batches, rounds, console.print))
+        text = report(measure(days, batches, rounds, say))
     print(text)  # the answer itself
     if write_page:
         write(text)

@@ -6,13 +6,10 @@ Starts a stack and Dagster of its own under TIDEGATE_HOME, stops both at the end
 """
 
 import typer
-from rich.console import Console
 
-from bench.ending import ended_by_signals
+from bench.ending import ended_by_signals, say
 from bench.many.measure import measure
 from bench.many.report import report, write
-
-console = Console(stderr=True)
 
 
 def main(
@@ -23,7 +20,7 @@ def main(
 ) -> None:
     """Measure many pipelines at once and print the result as Markdown."""
     with ended_by_signals():
-        text = report(measure(pipelines, minutes, idle, console.print))
+        text = report(measure(pipelines, minutes, idle, say))
     print(text)
     if write_page:
         write(text)

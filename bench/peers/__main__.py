@@ -8,14 +8,11 @@ peer that is unavailable, as without a network, is skipped. What was started is 
 """
 
 import typer
-from rich.console import Console
 
-from bench.ending import ended_by_signals
+from bench.ending import ended_by_signals, say
 from bench.paths import BY_HAND, STAGED
 from bench.reports.aims import table
 from bench.run import MESSAGES, compare
-
-say = Console(stderr=True).print
 
 
 def main(
