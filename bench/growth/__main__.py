@@ -11,7 +11,8 @@ import typer
 
 from bench.ending import ended_by_signals, say
 from bench.growth.measure import measure
-from bench.growth.report import report, write
+from bench.growth.report import BEGIN, END, report
+from bench.reports.page import write_between
 
 
 def main(
@@ -25,7 +26,7 @@ def main(
         text = report(measure(days, batches, rounds, say))
     print(text)  # the answer itself
     if write_page:
-        write(text)
+        write_between(BEGIN, text, END)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,10 @@ import os
 import platform
 import statistics
 from datetime import UTC, datetime
-from pathlib import Path
 from textwrap import fill
 
 from bench.growth.history import MESSAGES, OF_A_RUN
 from bench.growth.measure import REAL, SIZES, Measured
-from bench.reports.page import PAGE, write_between
 
 BEGIN, END = "<!-- bench.growth: begin -->", "<!-- bench.growth: end -->"
 
@@ -17,11 +15,6 @@ BEGIN, END = "<!-- bench.growth: begin -->", "<!-- bench.growth: end -->"
 def report(seen: Measured) -> str:
     """Return paragraphs and a table."""
     return "\n\n".join([_setting(seen), _times(seen), _nights(seen)]) + "\n"
-
-
-def write(text: str, page: Path = PAGE) -> None:
-    """Put `text` between the page's markers. Raises ValueError if they are missing."""
-    write_between(BEGIN, text, END, page)
 
 
 def _setting(seen: Measured) -> str:

@@ -9,7 +9,8 @@ import typer
 
 from bench.ending import ended_by_signals, say
 from bench.many.measure import measure
-from bench.many.report import report, write
+from bench.many.report import BEGIN, END, report
+from bench.reports.page import write_between
 
 
 def main(
@@ -23,7 +24,7 @@ def main(
         text = report(measure(pipelines, minutes, idle, say))
     print(text)
     if write_page:
-        write(text)
+        write_between(BEGIN, text, END)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from bench.many.load import LINGER
 from bench.many.measure import ALLOWED, Measured
 from bench.many.plan import BUSY, PARTITIONS, TRICKLE
 from bench.many.processes import OURS
-from bench.reports.page import PAGE, write_between
+from bench.reports.scale_page import table
 
 BEGIN, END = "<!-- bench.many: begin -->", "<!-- bench.many: end -->"
 TICK, CONNECTIONS, IDLE = 2.0, 20, 0.05  # the aims
@@ -26,11 +26,6 @@ TICK, CONNECTIONS, IDLE = 2.0, 20, 0.05  # the aims
 def report(seen: Measured) -> str:
     """Return paragraphs and tables."""
     return "\n\n".join([_setting(seen), _results(seen), _by_minute(seen), _by_part(seen), _by_table(seen)]) + "\n"
-
-
-def write(text: str, page: Path = PAGE) -> None:
-    """Put `text` between the page's markers. Raises ValueError if they are missing."""
-    write_between(BEGIN, text, END, page)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -79,7 +74,7 @@ def _results(seen: Measured) -> str:
         ("Postgres connections, most at once", _connections(most), f"≤ {CONNECTIONS}"),
         *_carried(seen),
     ]
-    return _table(("", "measured", "aim"), rows)
+    return table(("", "measured", "aim"), rows)
 
 
 def _connections(sessions: Mapping[str, int]) -> str:
@@ -148,12 +143,12 @@ def _by_minute(seen: Measured) -> str:
         "worst (s)",
         f"pipelines beyond {limit:.0f} s",
     )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _by_part(seen: Measured) -> str:
     rows = [(name, f"{seen.busy[name]:.1%}", f"{seen.idle[name]:.1%}") for name in seen.idle]
-    return _table(("share of one core", "with messages", "without"), rows)
+    return table(("share of one core", "with messages", "without"), rows)
 
 
 def _by_table(seen: Measured) -> str:
@@ -163,11 +158,7 @@ def _by_table(seen: Measured) -> str:
     for schema, title in {"tidegate": "the ledger, together", "dagster": "Dagster, together"}.items():
         total = sum(rows for name, rows in seen.inserted.items() if name.split(".")[0].startswith(schema))
         rows.append((title, f"{total / count:.2f}"))
-    return _table(("rows added", "for each batch"), rows)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+    return table(("rows added", "for each batch"), rows)
 
 
 def _processor() -> str:

@@ -7,8 +7,9 @@ import pytest
 
 from assets import find_all
 from bench.many.plan import plan, write_project
-from bench.many.report import BEGIN, END, percentile, write
+from bench.many.report import BEGIN, END, percentile
 from bench.many.watch import oldest
+from bench.reports.page import write_between
 
 
 def test_its_contracts_are_good_but_for_the_one_that_is_meant_to_be_bad(tmp_path: Path) -> None:
@@ -43,9 +44,9 @@ def test_a_percentile_is_one_of_the_values() -> None:
 def test_the_report_replaces_the_one_before_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    write("new\n", page)
-    write("newer\n", page)
+    write_between(BEGIN, "new\n", END, page)
+    write_between(BEGIN, "newer\n", END, page)
     assert page.read_text() == f"before\n{BEGIN}\n\nnewer\n\n{END}\nafter\n"
     page.write_text("no markers")
     with pytest.raises(ValueError, match="has no lines"):
-        write("new", page)
+        write_between(BEGIN, "new", END, page)
