@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-import psycopg
 import typer
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from assets import find_pipeline
 from bench.ending import ended_by_signals, own_home, say, stack_up
+from bench.paths import clean
 from bench.reports.aims import ratios
 from bench.reports.page import write_between
 from bench.reports.scale_page import PAGE, markers, measured_on, table
+from bench.transfers import send
 from platform_defs.contract.model.contract import Contract, Publishing
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, drain
@@ -153,13 +153,6 @@ class Carrying:
             self.spark.stop()
             self.spark = None
 
-    def clean(self) -> None:
-        """Clean up between two passes: drop what was written, and force a checkpoint in Postgres."""
-        with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as database:
-            database.execute("DROP SCHEMA IF EXISTS bench CASCADE")
-            database.execute("CREATE SCHEMA bench")
-            database.execute("CHECKPOINT")
-
     def _topic(self, point: Point) -> str:
         """Return a topic with the point's messages, filled at the first request."""
         holds = Point("", point.messages, point.partitions, point.size, point.bad)
@@ -182,15 +175,8 @@ class Carrying:
 def _fill(options: dict[str, str], topic: str, point: Point) -> None:
     admin = AdminClient({**options})  # kept: a future is cancelled when its client is collected
     admin.create_topics([NewTopic(topic, point.partitions, 1)])[topic].result(30)
-    producer = Producer({**options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"})
-    for number, value in enumerate(point.values):
-        while True:
-            try:
-                producer.produce(topic, value, partition=number % point.partitions)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    producer.flush()
+    values = enumerate(point.values)
+    send(options, ({"topic": topic, "value": one, "partition": n % point.partitions} for n, one in values))
 
 
 Seen = dict[tuple[str, str], list[float]]  # by way and label, for each round
@@ -203,7 +189,7 @@ def measure(carrying: Carrying, curve: Curve) -> tuple[Seen, Seen]:
     turns: list[tuple[Point, Publishing]] = [(point, way) for point in curve.points for way in curve.ways]
     for number in range(ROUNDS + 1):
         for point, way in turns:
-            carrying.clean()
+            clean(carrying.endpoints.postgres_url)
             speed = carrying.speed(point, way)
             say(f"{curve.head} {point.label}, {way}, round {number}: {speed:,.0f} messages/s")
             if not number:  # the JVM is still becoming faster: it does not count

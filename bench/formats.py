@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.transfers import (
@@ -14,6 +13,7 @@ from bench.transfers import (
     as_json,
     as_protobuf,
     framed,
+    send,
     transfers,
 )
 from platform_defs.contract.model.contract import UNFRAMED, Format, WireFormat
@@ -22,7 +22,6 @@ from resources.postgres.ledger.schema_ledger import SchemaLedger
 
 REGISTRY = "bench"  # in the ledger: no other run uses the ids there
 HEADER = [("__value_schema_id", b"\0" + int(AVRO_SCHEMA.key).to_bytes(4))]
-Headers = list[tuple[str, bytes]]
 
 
 @dataclass(frozen=True)
@@ -54,21 +53,19 @@ def fill(options: dict[str, str], topic: str, messages: int, partitions: int, wr
     admin = AdminClient({**options})
     for made in admin.create_topics([NewTopic(one.topic(topic), partitions, 1) for one in written]).values():
         made.result(30)
-    producer = Producer({**options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"})
-    for number, transfer in enumerate(transfers(messages)):
-        for one in written:
-            _produce(producer, one, one.topic(topic), transfer, number % partitions)
-    producer.flush()
-
-
-def _produce(producer: Producer, one: Written, topic: str, transfer: Transfer, partition: int) -> None:
-    value = one.write(transfer)
-    while True:
-        try:
-            producer.produce(topic, value, partition=partition, headers=[*one.headers])
-            return
-        except BufferError:
-            producer.poll(0.1)
+    send(
+        options,
+        (
+            {
+                "topic": one.topic(topic),
+                "value": one.write(transfer),
+                "partition": number % partitions,
+                "headers": [*one.headers],
+            }
+            for number, transfer in enumerate(transfers(messages))
+            for one in written
+        ),
+    )
 
 
 def know_schemas(postgres_url: str) -> None:

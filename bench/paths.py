@@ -102,13 +102,6 @@ class Bench:
         with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as database:
             database.execute(statements.encode())
 
-    def clean(self) -> None:
-        """Clean up between two measurements: drop what the last one wrote, and force a checkpoint in Postgres."""
-        with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as database:
-            database.execute("DROP SCHEMA IF EXISTS bench CASCADE")
-            database.execute("CREATE SCHEMA bench")
-            database.execute("CHECKPOINT")
-
     def close(self) -> None:
         """End Spark and the processes of the loops written by hand, and delete their files."""
         rmtree(self.series.folder, ignore_errors=True)
@@ -142,16 +135,25 @@ class Bench:
         bank, run = self.bank.contract, f"bench_{name}_{uuid4().hex[:6]}"
         limits = replace(bank.limits, batch_messages=self.batch_messages or bank.limits.batch_messages)
         if transformed:
-            tables = tuple(_moved(table, f"bench.{run}_{n}") for n, table in enumerate(bank.tables))
+            tables = tuple(moved(table, f"bench.{run}_{n}") for n, table in enumerate(bank.tables))
         else:
             columns = tuple(Column(item.name, item.type, item.required) for item in bank.fields)
             rules = tuple(rule for rule in bank.row_table.batch_rules if rule.name != "postings_sum_to_zero")
-            tables = (_moved(replace(bank.row_table, columns=columns, batch_rules=rules), f"bench.{run}"),)
+            tables = (moved(replace(bank.row_table, columns=columns, batch_rules=rules), f"bench.{run}"),)
         return replace(bank, pipeline=run, topic=self.topic, tables=tables, limits=limits)
 
 
-def _moved(table: Table, name: str) -> Table:
+def moved(table: Table, name: str) -> Table:
+    """Return the table, and its batch rules, under another name."""
     return replace(table, name=name, batch_rules=tuple(replace(rule, table=name) for rule in table.batch_rules))
+
+
+def clean(postgres_url: str) -> None:
+    """Clean up between two measurements: drop what the last one wrote, and force a checkpoint in Postgres."""
+    with psycopg.connect(postgres_url, autocommit=True) as database:
+        database.execute("DROP SCHEMA IF EXISTS bench CASCADE")
+        database.execute("CREATE SCHEMA bench")
+        database.execute("CHECKPOINT")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from bench.paths import PARTITIONS, Bench, Path
+from bench.paths import PARTITIONS, Bench, Path, clean
 from bench.reports.aims import Seen, ratios
 from platform_defs.errors import BadInput
 
@@ -22,14 +22,14 @@ def measure(bench: Bench, paths: Sequence[Path], rounds: int, say: Callable[[str
     seen: dict[str, list[float]] = {path.name: [] for path in paths}
     for number in range(rounds + 1):
         for path in [one for one in paths if one.name in seen]:
-            bench.clean()
+            clean(bench.endpoints.postgres_url)
             if (speed := _speed_if_any(bench, path, say)) is None:
                 del seen[path.name]
                 continue
             say(f"round {number} {'(cold) ' if number == 0 else ''}{path.name}: {speed:,.0f} messages/s")
             if number:
                 seen[path.name].append(speed)
-    bench.clean()
+    clean(bench.endpoints.postgres_url)
     return seen
 
 

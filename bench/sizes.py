@@ -22,7 +22,7 @@ import typer
 from bench import formats
 from bench.ending import ended_by_signals, say, stack_up, undisturbed
 from bench.many.processes import memory_mb
-from bench.paths import PARTITIONS, STAGED, Bench, Path
+from bench.paths import PARTITIONS, STAGED, Bench, Path, clean
 from bench.reports.aims import Figure, Result, ratios, table
 from bench.rounds import speed_of
 from resources.local import kafka, postgres
@@ -153,7 +153,7 @@ def compare(small: int, large: int, rounds: int, say: Callable[[str], None]) -> 
 
 def _pass(bench: Bench, topic: str, size: int, seen: Sizes, *, counts: bool, say: Callable[[str], None]) -> None:
     bench.topic, bench.messages = topic, size
-    bench.clean()
+    clean(bench.endpoints.postgres_url)
     with watched() as memory:
         speed = speed_of(bench, Path(STAGED, Bench.staged, None))
     say(f"{'' if counts else '(does not count) '}{size:,} messages: {speed:,.0f} messages/s, {memory.most:,.0f} MB")

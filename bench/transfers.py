@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
@@ -11,6 +11,7 @@ from typing import Any
 
 import fastavro
 import orjson
+from confluent_kafka import Producer
 from google.protobuf.message_factory import GetMessageClass
 
 from platform_defs.formats.blocks.writer_schema import WriterSchema
@@ -44,8 +45,8 @@ message Transfer {
   optional string memo = 7;
 }
 """
-PREFIX = b"\0\0\0\0\1"  # magic byte, id 1
 Transfer = dict[str, Any]
+Message = Mapping[str, Any]  # the arguments of Producer.produce
 PARSED = fastavro.parse_schema(SCHEMA)
 AVRO_SCHEMA = WriterSchema("1", "avro", json.dumps(SCHEMA))
 PROTOBUF_SCHEMA = WriterSchema("2", "protobuf", PROTO)
@@ -64,6 +65,19 @@ def transfers(count: int) -> Iterator[Transfer]:
             "occurred_at": datetime(2026, 11, rng.randrange(1, 29), 10, tzinfo=UTC),
             "memo": f"payment number {n}",
         }
+
+
+def send(options: Mapping[str, str], messages: Iterable[Message]) -> None:
+    """Send the messages, and wait for their acknowledgements."""
+    producer = Producer({**options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"})
+    for message in messages:
+        while True:
+            try:
+                producer.produce(**message)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
 
 
 def as_json(transfer: Transfer) -> bytes:

@@ -12,20 +12,20 @@ import platform
 import resource
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from assets import find_pipeline
 from bench.ending import ended_by_signals, say, stack_up
+from bench.paths import moved
 from bench.reports.aims import Figure, Result
-from bench.transfers import as_json, transfers
-from platform_defs.contract.model.contract import Column, Table
+from bench.transfers import Message, as_json, send, transfers
+from platform_defs.contract.model.contract import Column
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
 from platform_defs.operations.runs.open_run import open_run
@@ -64,18 +64,14 @@ def pipelines(run: str) -> Verified:
     columns = tuple(Column(item.name, item.type, item.required) for item in contract.fields)
     rules = tuple(rule for rule in contract.row_table.batch_rules if rule.name != "postings_sum_to_zero")
     row_table = replace(contract.row_table, columns=columns, batch_rules=rules)
-    bank = tuple(_moved(table, f"bench.{run}_bank_{n}") for n, table in enumerate(contract.tables))
-    plain, keyed = _moved(row_table, f"bench.{run}_plain"), _moved(row_table, f"bench.{run}_keyed")
+    bank = tuple(moved(table, f"bench.{run}_bank_{n}") for n, table in enumerate(contract.tables))
+    plain, keyed = moved(row_table, f"bench.{run}_plain"), moved(row_table, f"bench.{run}_keyed")
     upsert = replace(keyed, disposition="upsert", batch_rules=())
     return Verified(
         Pipeline(replace(contract, pipeline=f"{run}_bank", tables=bank), shipped.transform),
         Pipeline(replace(contract, pipeline=f"{run}_plain", tables=(plain,))),
         Pipeline(replace(contract, pipeline=f"{run}_keyed", topic=f"bench-{run}-keyed", tables=(upsert,))),
     )
-
-
-def _moved(table: Table, name: str) -> Table:
-    return replace(table, name=name, batch_rules=tuple(replace(rule, table=name) for rule in table.batch_rules))
 
 
 def fill(options: dict[str, str], made: Verified, messages: int) -> None:
@@ -87,22 +83,15 @@ def fill(options: dict[str, str], made: Verified, messages: int) -> None:
     ]
     for future in admin.create_topics(topics).values():
         future.result(30)
-    producer = Producer({**options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"})
+    send(options, _messages(topics[0].topic, topics[1].topic, messages))
+
+
+def _messages(topic: str, keyed: str, messages: int) -> Iterator[Message]:
     keys = messages // KEYS
     for number, transfer in enumerate(transfers(messages)):
         value, key = as_json(transfer), number % keys
-        _produce(producer, topics[0].topic, value, None, number % PARTITIONS)
-        _produce(producer, topics[1].topic, value, f"K{key}".encode(), key % PARTITIONS)
-    producer.flush()
-
-
-def _produce(producer: Producer, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
-    while True:
-        try:
-            producer.produce(topic, value, key=key, partition=partition)
-            return
-        except BufferError:
-            producer.poll(0.1)
+        yield {"topic": topic, "value": value, "partition": number % PARTITIONS}
+        yield {"topic": keyed, "value": value, "partition": key % PARTITIONS, "key": f"K{key}".encode()}
 
 
 def carry(made: Verified, endpoints: Endpoints, spark: SparkSession, messages: int) -> None:

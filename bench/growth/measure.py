@@ -24,7 +24,8 @@ from typing_extensions import override
 from assets import find_pipeline
 from bench.ending import ended_by_signals, own_home, stack_up
 from bench.growth.history import MESSAGES, History, message
-from platform_defs.contract.model.contract import CheckResult, Contract, Table
+from bench.paths import moved
+from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.engine.commit import audit
@@ -143,7 +144,7 @@ class Growing:
     @property
     def contract(self) -> Contract:
         shipped = find_pipeline("web_page_views").contract
-        tables = tuple(_of_this(table) for table in shipped.tables)
+        tables = tuple(moved(table, f"{TOPIC}.{table.name.partition('.')[2]}") for table in shipped.tables)
         limits = replace(shipped.limits, batch_messages=MESSAGES)
         return replace(shipped, pipeline=TOPIC, topic=TOPIC, tables=tables, limits=limits)
 
@@ -238,8 +239,3 @@ def _median(there: Growing) -> float:
 def _one(session: psycopg.Connection[tuple[int]], query: str) -> int:
     (found,) = session.execute(query.encode()).fetchone() or (0,)
     return found
-
-
-def _of_this(table: Table) -> Table:
-    name = f"{TOPIC}.{table.name.partition('.')[2]}"
-    return replace(table, name=name, batch_rules=tuple(replace(rule, table=name) for rule in table.batch_rules))
