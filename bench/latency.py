@@ -73,7 +73,6 @@ def percentile(waited: Sequence[float], share: float) -> float:
 
 
 def row(name: str, waited: Sequence[float], aim: str) -> str:
-    """Return a row of the table."""
     shares = " | ".join(f"{percentile(waited, share):.2f} s" for share in (0.5, 0.99, 1.0))
     return f"| {name} ({len(waited):,} messages) | {shares} | {aim} |"
 
@@ -101,7 +100,6 @@ def idle_result(say: Callable[[str], None], _messages: int) -> Result:
 
 
 def measure(idle: int, seconds: float, rate: int, handovers: bool, say: Callable[[str], None]) -> Result:
-    """Measure all of it."""
     with _running(say) as (home, messages, database):
         return _measured(home, messages, database, idle, seconds, rate, handovers, say)
 

@@ -33,7 +33,6 @@ VIEWED = "2026-11-01T10:00:00Z"
 
 
 def message(offset: int) -> bytes:
-    """Return the message that has this offset."""
     fields = {"event_id": f"e-{offset}", "visitor": "v1", "url": "https://example.org/", "viewed_at": VIEWED}
     return json.dumps(fields).encode()
 

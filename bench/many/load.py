@@ -57,7 +57,6 @@ class Load:
         return sum(len(sent) for topic in self.times.values() for sent in topic)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -43,11 +43,9 @@ class Watch:
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -68,7 +68,6 @@ class Connect:
             requests.delete(self._url(name), timeout=60)
 
     def close(self) -> None:
-        """End it."""
         end_group(self._process)
 
     def _worker(self, plugins: Path, brokers: str, folder: Path) -> Mapping[str, Any]:

@@ -38,7 +38,6 @@ class PartitionSpan:
 
     @property
     def offsets(self) -> int:
-        """The number of its offsets."""
         return self.until_offset - self.from_offset
 
     def __str__(self) -> str:

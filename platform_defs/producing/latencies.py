@@ -32,7 +32,6 @@ class Latencies:
         return None
 
     def merge(self, other: "Latencies") -> None:
-        """Add the latencies of `other`."""
         self._count()
         other._count()
         self._counted.update(other._counted)

@@ -42,7 +42,6 @@ class DeliveryCounts:
     latencies: Latencies = field(default_factory=Latencies)
 
     def add(self, later: "DeliveryCounts") -> None:
-        """Add later reports."""
         self.delivered += later.delivered
         self.failed.update(later.failed)
         self.partitions.update(later.partitions)

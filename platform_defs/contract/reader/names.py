@@ -116,7 +116,6 @@ def _meant(written: str) -> str | None:
 
 
 def _array_of(item: Node[SchemaProperty]) -> ColumnType:
-    """Return the type of a property with items."""
     items, given = item.child("items"), item.value
     if given.logicalType != "array" or kind_of(given.physicalType or "array") not in ("array", "json"):
         raise items.refused("items requires logicalType: array", item.child("logicalType"))

@@ -119,9 +119,7 @@ class DirectTransaction(Protocol):
     """One transaction of a task: the rows of a range, then the steps that make a batch of them."""
 
     @property
-    def batch_id(self) -> int:
-        """The id of that batch."""
-        ...
+    def batch_id(self) -> int: ...
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """COPY `batches` into the row table, which is first locked against changes and compared with the contract.

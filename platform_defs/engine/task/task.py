@@ -142,7 +142,6 @@ class MessageCount:
         self.count, self._last = 0, (-1, -1)  # of the last row: partition and offset
 
     def counted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return `batch`, counted."""
         if size := batch.num_rows:
             columns: list[Column] = [batch.column("_partition"), batch.column("_offset")]
             others = [pc.not_equal(column.slice(1), column.slice(0, size - 1)) for column in columns]

@@ -109,7 +109,6 @@ class Walk:
         return self.take(size), self.at
 
     def symbol(self, of: Enum) -> str:
-        """Read the symbol of an enum."""
         start, index = self.at, self.long()
         if not 0 <= index < len(of.symbols):
             what = f"symbol {index} of the enum {excerpt(of.name)}, which has {len(of.symbols)}"

@@ -71,7 +71,6 @@ def one_value(data: bytes) -> Column:
 
 
 def nulls(kind: pa.DataType, length: int) -> Column:
-    """Return a column of nulls."""
     return _pa.nulls(length, kind)
 
 

@@ -39,7 +39,6 @@ def utf8_text(raw: bytes) -> str | Reason:
 
 
 def is_utf8(raw: bytes) -> bool:
-    """Return True if the bytes are UTF-8."""
     return raw.isascii() or isinstance(utf8_text(raw), str)
 
 

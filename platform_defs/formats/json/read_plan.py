@@ -101,5 +101,4 @@ def _plain(keys: Sequence[str]) -> bool:
 
 
 def read_plan(contract: Contract) -> ReadPlan:
-    """Return the plan of `contract`."""
     return ReadPlan(contract, message_shape(contract))

@@ -150,7 +150,6 @@ def _recipe(of: ColumnType, found: FieldDescriptor) -> tuple[str, list[FieldDesc
 
 
 def _items(of: Descriptor, item: Field, type_of_items: ColumnType, found: FieldDescriptor) -> ColumnPlan:
-    """Return the plan of an array's items."""
     read = _recipe(type_of_items, found) if found.is_repeated else None
     if read is None:
         raise _DoesNotFitError(f"is {type_name(found)} in {of.full_name}, which cannot be read as {item.type.name}")

@@ -37,7 +37,6 @@ def _of_postgres(text: str, of: ColumnType) -> str | None:
 
 
 def _item_json(item: Any, of: ColumnType) -> str:
-    """Return an item as JSON."""
     if item is None:
         return "null"
     if isinstance(item, bytes):

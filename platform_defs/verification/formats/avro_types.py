@@ -35,7 +35,6 @@ class Tape:
         self.data, self.at, self.depth = data, 0, 0
 
     def take(self, size: int) -> bytes:
-        """Return the next `size` bytes."""
         if size > self.left:
             raise NotTheType("TruncatedAvro")
         self.at += size
@@ -120,7 +119,6 @@ class Type:
         raise NotImplementedError
 
     def json(self, value: Any, size: DocumentSize) -> Any:
-        """Return the document of a value."""
         raise NotImplementedError
 
     def parts(self) -> Sequence["Type"] | None:

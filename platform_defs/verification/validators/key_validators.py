@@ -137,7 +137,6 @@ def _protobuf(types: Types, named: Named) -> Document:
 
 
 def _key_text(document: Document) -> str:
-    """Return the text of a key's value."""
     if document is None:
         raise NotTheType("MissingKey")
     check_jsonb(document)
