@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from platform_defs.contract.reader.catalogue import BrokenContract, Contracts
 from platform_defs.contract.reader.odcs import load
 from platform_defs.contract.reader.topics_file import read_topics_file
+from platform_defs.errors import BadInput
 from platform_defs.topics import rules
-from platform_defs.topics.declared import Declared, Reader, declarations
+from platform_defs.topics.declared import Declared, Reader, created, declarations, first_made
 from platform_defs.topics.evidence_rules import Evidence, Shorter, Unread, same_cluster, shorter, unread_kept
 from platform_defs.topics.observed import Observed
+from platform_defs.topics.steps import Create
 from platform_defs.topics.violations import Place, Violation
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.topics.topic_model import cluster, topic
@@ -330,6 +333,11 @@ def contract(path: str, entries: str, change: Callable[[str], str] = lambda text
     return load(Path(path), change(GOOD.replace(ORDERS, ORDERS.replace("    properties", f"{keys}    properties"))))
 
 
+def as_upsert(text: str) -> str:
+    rows, _, _ = text.partition("    quality:\n      - name: some_orders")
+    return rows.replace("value: append", "value: upsert")
+
+
 PARTITIONS = "{{property: partitions, value: {}}}"
 
 
@@ -350,6 +358,21 @@ def test_contracts_of_one_topic_that_disagree_are_refused_with_both_files() -> N
     assert "partitions is 4 here and 3 in 3.odcs.yaml:17" in violation.message
 
 
+def test_produce_creates_a_missing_topic_as_all_of_its_contracts_declare(tmp_path: Path) -> None:
+    one, other = (contract(f"{n}.odcs.yaml", PARTITIONS.format(n)) for n in (3, 4))
+    upsert = contract("u.odcs.yaml", "", as_upsert)
+    assert first_made("shop.orders", Contracts((one, upsert), ()), 8) == Create("shop.orders", 3)
+    assert first_made("shop.orders", Contracts((upsert,), ()), 8) == created(
+        Declared("shop.orders", partitions=8, readers=(UPSERTS,))
+    )
+    with pytest.raises(BadInput, match=r"4\.odcs\.yaml:17.*partitions is 4 here and 3 in 3\.odcs\.yaml:17"):
+        first_made("shop.orders", Contracts((one, other), ()), 8)
+    (path := tmp_path / "b.odcs.yaml").write_text("shop.orders: [")
+    broken = BrokenContract(path, BadInput("is not YAML", file=str(path)))
+    with pytest.raises(BadInput, match="is not YAML"):
+        first_made("shop.orders", Contracts((one,), (broken,)), 8)
+
+
 def test_a_topic_of_a_contract_is_not_declared_in_topics_yaml_as_well() -> None:
     listed = read_topics_file(Path(), "topics:\n  - name: shop.orders\n    partitions: 3\n")
     (violation,) = declarations([contract("a.odcs.yaml", PARTITIONS.format(3))], listed, "topics.yaml").refused
@@ -364,10 +387,6 @@ def test_a_contract_that_says_nothing_of_its_topic_leaves_it_alone() -> None:
 
 
 def test_the_keys_of_an_upsert_keep_their_order_unless_the_contract_says_otherwise() -> None:
-    def upsert(text: str) -> str:
-        rows, _, _ = text.partition("    quality:\n      - name: some_orders")
-        return rows.replace("value: append", "value: upsert")
-
-    messages = [contract("a.odcs.yaml", keys, upsert) for keys in ("", "{property: keyOrder, value: none}")]
+    messages = [contract("a.odcs.yaml", keys, as_upsert) for keys in ("", "{property: keyOrder, value: none}")]
     orders = [declarations([one], [], "").undeclared["shop.orders"].key_order for one in messages]
     assert orders == ["strict", "none"]
