@@ -10,7 +10,9 @@ import pytest
 
 from resources.local import stack
 
-TIDEGATE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()"]
+# Ctrl-C interrupts it, even if the parent of the tests ignores SIGINT.
+_CODE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+TIDEGATE = [sys.executable, "-c", f"{_CODE}; from platform_defs.cli.main import main; main()"]
 
 
 @contextmanager
