@@ -24,8 +24,8 @@ from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, Tra
 from platform_defs.errors.words import plural
 from platform_defs.offsets import OffsetRange, Suspect, TopicView, nth_offset, whole_spans
 
-SMALL = 20  # offsets: in a batch of no more, the search is as quick as trying a sample
 SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
+NEAR = 4 * SAMPLE  # offsets tried near a batch: transactions and compaction leave some without a message
 
 Failure = TransformFailed | RowRefused
 
@@ -54,17 +54,13 @@ class Bisection:
         Raises NotReproduced if no part fails again when tried alone: then it was not the message. Raises
         TransformBroken if no message that was tried passes the transform.
         """
-        control, few = None, 1 < self._offsets <= SMALL  # alone, a message also fails if what it is joined with does
-        if not certain(failure) or (self.pipeline.transform and not few):
+        control = None
+        if not certain(failure) or self.pipeline.transform:
             control = self._control(failure)
         suspect, why = self._search()
         if not certain(why) and (control := control or self._control(why)) is not None:
             self._confirm(suspect, control)
         return suspect, why
-
-    @property
-    def _offsets(self) -> int:
-        return sum(map(len, self.work.ranges))
 
     def _failure(self, item: OffsetRange) -> Failure | None:
         """Return why `item` fails, or None. A system's failure is raised."""
@@ -123,10 +119,12 @@ class Bisection:
         if len(self.failed) - failed == SAMPLE:
             raise self._broken(why)
         near, failed = _near(self.broker.describe(self.work.contract.topic), self.work.ranges), len(self.failed)
-        for item in islice(near, SAMPLE):
+        for item in islice(near, NEAR):
             if self._passes(item):
                 return item
-        if not certain(why) or len(self.failed) - failed == SAMPLE:
+            if len(self.failed) - failed == SAMPLE:
+                raise self._broken(why)
+        if not certain(why):
             raise self._broken(why)
         return None
 
@@ -170,7 +168,7 @@ def _sample(ranges: tuple[OffsetRange, ...]) -> list[OffsetRange]:
 def _near(view: TopicView, ranges: tuple[OffsetRange, ...]) -> Iterator[OffsetRange]:
     """Yield single offsets outside the batch that are still in the log, the nearest first."""
     spans = {span.partition: (span.from_offset, span.until_offset) for span in whole_spans(ranges)}
-    for distance in range(SAMPLE):
+    for distance in range(NEAR):
         for number, held in sorted(view.partitions.items()):
             start, until = spans.get(number, (held.end, held.end))
             for offset in (start - 1 - distance, until + distance):
