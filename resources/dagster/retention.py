@@ -34,27 +34,29 @@ def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
     """Remove what is older than `days`, over the connections of the instance's own storage. Return None if its storage
     is not ours (storage.py).
 
-    Raises LedgerAway or BadInput; what was removed before that stays removed. Output that this user may not delete is
-    left, and named in a BadInput at the end.
+    Raises LedgerAway or BadInput; what was removed before that stays removed. Runs whose output
+    this user may not delete stay, and are named in a BadInput at the end.
     """
     storage = instance.event_log_storage
     if not isinstance(storage, EventLog):
         return None
     given = {"seconds": days * 86_400, "most": PAGE}
-    runs, last = 0, 0
+    runs, last, snapshots = 0, 0, list[str]()
     counts, left = [0, 0], dict[str, OSError]()  # `left`: errors by run
     try:
         with storage.index_connection() as connection:
             while found := connection.exec_driver_sql(queries()["dagster_old_runs"], {**given, "last": last}).all():
+                last = found[-1].id
                 for run in found:
-                    instance.delete_run(run.run_id)
                     try:
                         instance.compute_log_manager.delete_logs(prefix=[run.run_id])
                     except OSError as error:
                         left[run.run_id] = error
-                snapshots = [one for run in found for one in run.snapshots or ()]
-                connection.exec_driver_sql(queries()["dagster_forget_snapshots"], {"snapshots": snapshots})
-                runs, last = runs + len(found), found[-1].id
+                        continue
+                    instance.delete_run(run.run_id)
+                    runs += 1
+                    snapshots += run.snapshots or ()
+            connection.exec_driver_sql(queries()["dagster_forget_snapshots"], {"snapshots": snapshots})
             for number, statement in enumerate(("dagster_forget_checks", "dagster_forget_events")):
                 while (gone := connection.exec_driver_sql(queries()[statement], given).rowcount) > 0:
                     counts[number] += gone
@@ -64,8 +66,10 @@ def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
         raise error_for_sqlstate(None, str(error), "ledger") from error
     if left:
         why, named = next(iter(left.values())), ", ".join([*left][:MAX_NAMED])
+        named += f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
         raise BadInput(
-            f"Dagster's log was pruned, but the output of {plural(len(left), 'removed run')} could not be deleted: "
-            f"{why}. Delete the folders of these runs in Dagster's compute logs: {named}"
+            f"Dagster's log was pruned, except for {plural(len(left), 'run')} whose output could not be deleted: "
+            f"{why}. The next night tries again; give this user the right to delete the folders of these runs in "
+            f"Dagster's compute logs: {named}"
         )
     return PrunedLog(runs, *counts)

@@ -44,6 +44,9 @@ _FOUND = text(
     "   AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')"
 )
 
+# Postgres looks for a snapshot's runs when it is deleted (resources/dagster/retention.py).
+_REFERENCE = "CREATE INDEX IF NOT EXISTS runs_snapshot_id ON dagster.runs (snapshot_id)"
+
 
 class EventLog(PostgresEventLogStorage):
     """Dagster's event log, without a catalogue query for each result of a check."""
@@ -69,6 +72,9 @@ class Storage(DagsterPostgresStorage):
         engine = kept_connections(postgres_url)
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             part._engine = engine  # pyright: ignore[reportPrivateUsage]  # has no public name
+        if should_autocreate_tables:
+            with engine.begin() as connection:
+                connection.exec_driver_sql(_REFERENCE)
 
     @classmethod
     @override
