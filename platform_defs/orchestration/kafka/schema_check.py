@@ -54,10 +54,9 @@ class Memory:
     looked: dict[str, tuple[float, frozenset[UsedSchema]]] = field(
         default_factory=dict[str, tuple[float, frozenset[UsedSchema]]]
     )
-    unused: dict[str, tuple[str, list[CheckedSchema]]] = (
-        field(  # by pipeline: its contract's digest, and what was found
-            default_factory=dict[str, tuple[str, list[CheckedSchema]]]
-        )
+    # Of the registry's last answer, by pipeline: the contract's digest, and the schemas that no message names.
+    unused: dict[str, tuple[str, list[CheckedSchema]]] = field(
+        default_factory=dict[str, tuple[str, list[CheckedSchema]]]
     )
     subjects: "Subjects | None" = None
     asked_since: float = 0.0
@@ -160,7 +159,9 @@ class Look:
             named = used.get(topic.name, frozenset())
             when, before = self._memory.looked.get(topic.name, (0.0, None))
             if before != named or began - when >= SUBJECT_INTERVAL:
-                found.append(self.evaluation(topic, named))
+                result = self.evaluation(topic, named)
+                if not (result.passed and self._misses_versions(topic)):  # otherwise, what Dagster shows stays
+                    found.append(result)
                 self._memory.looked[topic.name] = (time.monotonic(), named)
             if time.monotonic() - began > BUDGET:
                 break
@@ -222,6 +223,10 @@ class Look:
             return before if digest == by else found
         self._memory.unused[contract.pipeline] = by, found
         return found
+
+    def _misses_versions(self, topic: Topic) -> bool:
+        """Return True if the registry is away and this process has no answer of it for a contract."""
+        return self._away is not None and any(one.pipeline not in self._memory.unused for one in topic.contracts)
 
     def _asked(self, question: "Callable[[Subjects], Answer]") -> Answer | None:
         """Return the registry's answer; None if there is no registry, or once it did not answer in this evaluation."""

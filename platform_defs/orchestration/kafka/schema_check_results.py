@@ -67,7 +67,7 @@ def evaluation(topic: str, checked: Sequence[CheckedSchema], away: str | None) -
 
 
 def _sentence(checked: Sequence[CheckedSchema], worst: Sequence[CheckedSchema], away: str | None) -> str:
-    behind = f" Registered schemas that no message uses were not checked: {away}" if away else ""
+    behind = f" Registered schemas that no message uses were not checked again: {away}" if away else ""
     if not checked:
         return f"No message uses a schema yet, and none is registered.{behind}"
     if not worst:

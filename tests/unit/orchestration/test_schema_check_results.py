@@ -38,7 +38,7 @@ def test_only_what_messages_use_and_does_not_fit_is_an_error(
 def test_the_worst_is_told_first_and_a_registry_that_is_away_is_named() -> None:
     found = shown((False, MISFIT), (True, FITS), (True, MISFIT), away="the registry does not answer.")
     assert (found.description or "").startswith("bank_transfers, id 2: it lacks amount.")
-    assert (found.description or "").endswith("were not checked: the registry does not answer.")
+    assert (found.description or "").endswith("were not checked again: the registry does not answer.")
     table = found.metadata["schemas"]
     assert isinstance(table, dg.TableMetadataValue)
     assert [record.data["schema"] for record in table.records] == ["id 0", "id 2", "id 1"]
