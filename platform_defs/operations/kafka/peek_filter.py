@@ -63,7 +63,7 @@ class PeekFilter:
         contract = self.contract = self.chosen.contract
         self._is_upsert = contract is not None and contract.row_table.disposition == "upsert"
         self._fields = contract.message_schema if contract else pa.schema([])
-        self._classified = self.chosen.classified | (classified(contract).fields if contract else frozenset())
+        self._classified = self.chosen.classified | (classified(contract).fields if contract else frozenset[str]())
         self._open = [name for name in self._fields.names if name not in self._classified]
         self._own = {**_OWN, **(_OF_CONTRACT if contract else _WITHOUT)}
         hidden = self._classified
@@ -207,7 +207,8 @@ class PeekFilter:
         if self.contract is None:
             return fault
         (found,) = redacted(self.contract, [fault])
-        if self.chosen.hides and not classified(self.contract).any:  # another contract of the topic classifies fields
+        own = classified(self.contract)
+        if self.chosen.hides and (not own.any or self._classified - own.fields):  # by another contract of the topic
             return replace(found, message=f"the reason {NOT_SHOWN}")
         return found
 
