@@ -159,8 +159,9 @@ def first_made(topic: str, contracts: Contracts, partitions: int) -> Create:
     """Return the step by which `tidegate produce` creates a missing topic: as the contracts that read it declare, else
     with `partitions` partitions. Raises BadInput if they contradict each other, or if one that may read it is broken.
     """
-    for broken in (item for item in contracts.broken if item.may_read(topic)):
-        raise broken.error
+    for error in (item.error for item in contracts.broken if item.may_read(topic)):
+        why = f"{error.problem}. Topic {topic} was not created, since this contract may read it. Correct it first"
+        raise BadInput(why, file=error.file, line=error.line, field=error.field)
     sources = [_of_contract(one) for one in contracts.good if one.topic == topic]
     for violation in _contradictions(sources):
         place = violation.place or Place("")

@@ -49,7 +49,7 @@ class Sender(Protocol):
 @dataclass(frozen=True)
 class Choice:
     """The messages to send again. `may_double`: also those that cannot be searched for; `may_overwrite`: also those
-    whose key has a newer message in the log.
+    whose key has, or had, a newer message in the log.
     """
 
     outcomes: Sequence[Outcome] = DEFAULT_OUTCOMES
@@ -169,7 +169,8 @@ NEWER = Refusal("newer_in_log", "the log has a message with the same key that ma
 
 TOMBSTONE = Refusal(
     "tombstone_gone",
-    "they are older than the topic keeps tombstones: a later deletion of their key may be gone from the log",
+    "they are older than delete.retention.ms, for which the topic keeps tombstones: a later deletion of their key may "
+    "be gone from the log",
 )
 
 

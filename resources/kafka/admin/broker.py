@@ -34,7 +34,7 @@ class KafkaBroker:
 
     def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
         """Return the topic's ids, low watermarks and last stable offsets (of `partitions` only, if given), and if
-        `configured` whether its cleanup policy compacts, which needs the right DescribeConfigs.
+        `configured` whether and how it compacts, which needs the right DescribeConfigs.
 
         Raises BrokerAway if no complete answer came in time, TopicMissing, BadInput for a broker without topic ids.
         """
@@ -142,7 +142,8 @@ def _configured(asked: _Asked, view: TopicView) -> TopicView:
     config = asked.answer(asked.client.describe_configs([resource], request_timeout=5)[resource])
     if "compact" not in config["cleanup.policy"].value:
         return view
-    milliseconds = int(config["delete.retention.ms"].value) + int(config["min.compaction.lag.ms"].value)
+    kept, delay = (config.get(name) for name in ("delete.retention.ms", "min.compaction.lag.ms"))
+    milliseconds = int((kept and kept.value) or 0) + int((delay and delay.value) or 0)  # 0 if the broker does not say
     return replace(view, compacted=True, tombstone_seconds=milliseconds / 1000)
 
 

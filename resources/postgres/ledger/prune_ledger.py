@@ -61,7 +61,7 @@ class PruneLedger:
     """One pipeline's part of the ledger, over an autocommit connection to it. `seconds`: the retention. `lows`: by
     partition, the first offset that the log of `topic_id` still has; empty if unknown.
 
-    Every method raises LedgerAway.
+    Every method raises LedgerAway; those that remove something, LedgerTooNew if the ledger was upgraded meanwhile.
     """
 
     connection: Connection = field(repr=False)
@@ -105,6 +105,8 @@ class PruneLedger:
 
     def remove_unsent(self) -> int:
         """Remove at most PAGE of them; return their number. There is no row to lock: a producer needs no pipeline."""
+        with database_errors():
+            require_current(self.connection)
         return self._rows("prune_unsent")[0]["messages"]
 
     # Removing one page
@@ -112,11 +114,11 @@ class PruneLedger:
     @contextmanager
     def page(self) -> Generator["PrunePage | None"]:
         """Yield a transaction that has locked the pipeline's row; None if the pipeline reads another log by now. Raises
-        LedgerAway if a publication keeps the row locked for longer than WAIT, and LedgerTooNew if the ledger has been
-        upgraded meanwhile.
+        LedgerAway if a publication keeps the row locked for longer than WAIT.
         """
-        with database_errors(), self.connection.transaction():
+        with database_errors():
             require_current(self.connection)
+        with database_errors(), self.connection.transaction():
             self.connection.execute(lock_timeout(WAIT))
             row = self.connection.execute(queries()["prune_lock"], self.key).fetchone()
             yield PrunePage(self.connection, self) if row == (self.topic_id,) else None

@@ -165,7 +165,8 @@ def _writing_mistakes(table: Table, live: LiveTable) -> Mistakes:
         yield (
             f"{table.name}.{name}",
             f"column {name} of {table.name} has a collation of its own: its min or max would depend on where batches "
-            f'are cut. To fix it: alter table {table.name} alter column {name} type text collate "default"',
+            f'are cut. To fix it: alter table {table.name} alter column {name} type text collate "default", then '
+            f"rebuild the table, whose values may be wrong: tidegate replay",
         )
     key = key_columns(table)
     for name in [column.name for column in live.columns if column.name in key and not column.deterministic]:
@@ -194,9 +195,9 @@ def _interference(table: Table, live: LiveTable) -> Mistakes:
     for found in live.cascades:
         yield (
             table.name,
-            f"foreign key {found} deletes or changes rows when a row that they reference is deleted or changed by a "
-            "pipeline: whether they remain would depend on where batches are cut. Create it again without ON DELETE "
-            "and ON UPDATE actions",
+            f"foreign key {found} has an ON DELETE or ON UPDATE action: if a pipeline deletes or changes a referenced "
+            f"row, Postgres deletes or changes rows of {table.name}, and which ones depends on where batches are cut. "
+            "Create the foreign key again without actions",
         )
     if live.row_security:
         yield (

@@ -205,9 +205,7 @@ def test_a_foreign_key_that_changes_rows_when_a_pipeline_deletes_another_is_refu
 ) -> None:
     key = "alter table {table} add constraint fk foreign key (account) references {schema}.balances"
     do(world, pipeline, f"{key} {action}")
-    with pytest.raises(
-        BadInput, match=rf"foreign key fk on {pipeline.contract.row_table.name} deletes or changes rows"
-    ):
+    with pytest.raises(BadInput, match=rf"foreign key fk on {pipeline.contract.row_table.name} has an ON DELETE"):
         claim(world.ledger, pipeline.contract)
     do(world, pipeline, "alter table {table} drop constraint fk", key)
     claim(world.ledger, pipeline.contract)
