@@ -89,6 +89,12 @@ def test_a_field_that_another_contract_classifies_is_masked_and_no_filter() -> N
     assert (one.fields["amount"], one.fields["transfer_id"]) == (HIDDEN, "T1")
     with pytest.raises(BadInput, match="amount may hold classified values"):
         PeekFilter(chosen, BlockDecoder(OPEN, None), where="amount > 1")
+    fields = [replace(one, classification="secret" if one.name == "transfer_id" else "") for one in OPEN.fields]
+    own = replace(OPEN, fields=tuple(fields))
+    (block,) = message_blocks([Sent(transfer(9, "-77.00"))])
+    (one,) = PeekFilter(replace(chosen, contract=own), BlockDecoder(own, None)).matching(0, block, None)
+    assert one.fault is not None
+    assert "77" not in one.fault.message
 
 
 def test_each_message_has_its_fields_or_why_it_would_be_a_dead_letter() -> None:
