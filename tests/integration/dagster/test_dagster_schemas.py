@@ -207,7 +207,7 @@ def test_a_registered_schema_that_does_not_fit_is_still_shown_while_the_registry
     (found,) = looks(registered, memory, pipeline)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     away = replace(registered.endpoints, registry=Registry({"url": "http://127.0.0.1:9"}, patience=0.2))
-    memory.subjects = None  # as after an hour
+    memory.subjects, memory.looked = None, {}  # as after an hour
     (later,) = looks(replace(registered, endpoints=away), memory, pipeline)
     assert (later.passed, later.metadata) == (False, found.metadata)
     assert "were not checked" in (later.description or "")
@@ -220,7 +220,7 @@ def test_more_schemas_than_are_kept_are_all_evaluated(registered: World, monkeyp
     topic, ask = pipeline.contract.topic, client(registered)
     for name in ("one", "two", "three"):
         more = schema({"name": name, "type": ["null", "string"], "default": None})
-        registered.send_and_drain(pipeline, avro_values(ask, topic, more, documents(1)))
+        registered.send_and_drain(pipeline, avro_values(ask, topic, more, read(documents(1))))
     (found,) = looks(registered, Memory(), pipeline)
     assert (found.description or "").startswith("3 schemas checked")
 

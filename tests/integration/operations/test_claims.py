@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from platform_defs.contract.model.column_types import STRING
-from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.contract.model.contract import Aggregate, Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from resources.postgres.batch.lease import acquire
@@ -180,9 +180,8 @@ def test_a_key_column_needs_a_deterministic_collation(world: World, pipeline: Pi
 def test_a_text_that_is_a_maximum_needs_the_collation_of_the_database(world: World, pipeline: Pipeline) -> None:
     """Staging has that collation: max('a', 'B') is computed there in one batch, and in the table over two."""
     balances = pipeline.contract.accumulates[0]
-    item = next(one for one in balances.aggregates if one.function in ("min", "max"))
-    last = replace(item, column="last", source="currency")
-    column = replace(next(one for one in balances.columns if one.name == item.column), name="last", type=STRING)
+    last = Aggregate("last", "max", "currency")
+    column = replace(balances.columns[0], name="last", type=STRING)
     wider = replace(balances, aggregates=(*balances.aggregates, last), columns=(*balances.columns, column))
     contract = replace(pipeline.contract, tables=(pipeline.contract.row_table, wider))
     do(world, pipeline, 'alter table {schema}.balances add column last text collate "C"')
