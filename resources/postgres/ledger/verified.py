@@ -31,7 +31,8 @@ def read_checkpoint(connection: psycopg.Connection[Any], pipeline: str) -> Check
         row = cursor.execute(queries()["verified"], {"pipeline": pipeline}).fetchone()
     if row is None:
         return Checkpoint()
-    return Checkpoint(**{**row, "offsets": {int(number): at for number, at in row["offsets"].items()}})
+    given: dict[str, Any] = {**row, "offsets": {int(number): at for number, at in row["offsets"].items()}}
+    return Checkpoint(**given)
 
 
 def read_basis(connection: psycopg.Connection[Any], pipeline: str) -> Basis:
