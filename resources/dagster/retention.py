@@ -34,8 +34,8 @@ def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
     """Remove what is older than `days`, over the connections of the instance's own storage. Return None if its storage
     is not ours (storage.py).
 
-    Raises LedgerAway or BadInput; what was removed before that stays removed. Runs whose output
-    this user may not delete stay, and are named in a BadInput at the end.
+    Raises LedgerAway or BadInput; what was removed before that stays removed. Runs whose output this user may not
+    delete stay, and are named in a BadInput at the end.
     """
     storage = instance.event_log_storage
     if not isinstance(storage, EventLog):

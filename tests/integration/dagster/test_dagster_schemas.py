@@ -215,7 +215,7 @@ def test_a_registered_schema_that_does_not_fit_is_still_shown_while_the_registry
 
 @pytest.mark.slow
 def test_more_schemas_than_are_kept_are_all_evaluated(registered: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_check, "MAX_KEPT", 1)
+    monkeypatch.setattr(schema_check, "MAX_KEPT", 1)  # a constant of ours: so many schemas would take hours
     pipeline = framed(registered, "avro")
     topic, ask = pipeline.contract.topic, client(registered)
     for name in ("one", "two", "three"):
