@@ -130,10 +130,10 @@ def stored_error(contract: Contract, error: str | None, hides: Collection[str] |
 
 def _stored_sample(contract: Contract, sample: Mapping[str, Any], rule: str = "") -> Mapping[str, Any]:
     """Return a sample as it may be shown. `rule`: the row rule that the message breaks, if the sample does not name it.
-    A sample of a batch rule is a place alone.
+    A sample of a batch rule is a place; older versions also recorded the column's value.
     """
     if "message" not in sample:
-        return sample
+        return {name: sample[name] for name in ("partition", "offset") if name in sample}
     stage, error_class = sample.get("stage", "check" if rule else ""), sample.get("error_class", rule)
     message = stored_reason(contract, stage, error_class, str(sample.get("message")), sample.get("field"))
     return {**sample, "message": message}

@@ -128,8 +128,9 @@ def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
     if "unexpected_count" in result:
         seen["failed"] = result["unexpected_count"]
         places: Sequence[Mapping[str, Any]] = result.get("partial_unexpected_index_list") or []
+        # Great Expectations adds the column's value, which may be classified.
         seen["samples"] = [
-            {name.removeprefix("_"): _plain(place[name]) for name in place} for place in places[:SAMPLES]
+            {"partition": place["_partition"], "offset": place["_offset"]} for place in places[:SAMPLES]
         ]
     return seen
 

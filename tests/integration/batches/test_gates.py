@@ -79,7 +79,7 @@ def test_an_auditor_fetches_samples_of_what_failed_and_not_all_of_it(endpoints: 
             event.remove(Engine, "after_cursor_execute", note)
             session.execute("drop view public.all_fail")
     assert (result.passed, result.observed["failed"], len(result.observed["samples"])) == (False, 1000, 10)
-    assert {"partition", "offset"} <= result.observed["samples"][0].keys()
+    assert {"partition", "offset"} == result.observed["samples"][0].keys()  # without the value: it may be classified
     assert 10 in fetched
     assert max(fetched) < 100
 

@@ -157,10 +157,12 @@ BREAKS: dict[str, Break] = {
     "a trigger": raising("P0001"),
     "a trigger with a code of another class": raising("40001"),
     "an accumulate": with_constraint(1, f"ALTER TABLE {{table}} ADD CHECK (NOT {LARGE})"),
-    "a rule of values": with_rule("ExpectColumnDistinctValuesToBeInSet", column="account", value_set=["A00000"]),
+    "a rule of each value": with_rule("ExpectColumnValuesToBeInSet", column="account", value_set=["A00000"]),
+    "a rule of all values": with_rule("ExpectColumnMostCommonValueToBeInSet", column="account", value_set=["A00000"]),
     "a rule that cannot be evaluated": with_rule("ExpectColumnMeanToBeBetween", column="account", min_value=1),
 }
-SAYS_NO_VALUE = {"COPY", "a rule that cannot be evaluated"}  # even if nothing is classified
+SEVERAL = {"a unique index": 2, "a rule of all values": 20}  # messages with the planted account
+SAYS_NO_VALUE = {"COPY", "a rule of each value", "a rule that cannot be evaluated"}  # even if nothing is classified
 
 
 def played(world: World, instance: DagsterInstance, name: str, planted: Planted, *, classified: bool) -> str:
@@ -169,8 +171,8 @@ def played(world: World, instance: DagsterInstance, name: str, planted: Planted,
     """
     pipeline = BREAKS[name](world, world.new_pipeline("accumulate", classified=classified))
     accounts = [
-        transfer(700 + n, debit=planted.account, memo=planted.secret)
-        for n in range(2 if name == "a unique index" else 1)
+        transfer(700 + n, debit=planted.account, credit=f"A{n:05}", memo=planted.secret)
+        for n in range(SEVERAL.get(name, 1))
     ]
     bad = bad_messages(planted) if name == "messages" else []  # the others break further on, and search by trying
     world.send(pipeline, [*bad, *accounts, *transfers(4, start=600)], partition=0)

@@ -233,9 +233,12 @@ def test_a_halt_from_before_a_field_was_classified_quotes_nothing() -> None:
         assert stored_halt(contract(field("email"), field("country")), halt) == halt
     assert "offset" in str(stored_halt(PEOPLE, halts[0]).to_json())
     placed = BlockingCheckFailed(
-        1, 2, 2, ({"check": "r", "table": "s.rows", "observed": {"samples": [{"partition": 0}]}},)
+        1, 2, 2, ({"check": "r", "table": "s.rows", "observed": {"samples": [{"partition": 0, "offset": 7}]}},)
     )
     assert stored_halt(PEOPLE, placed) == placed
+    of_an_older_version = {"samples": [{"email": QUOTED, "partition": 0, "offset": 7}]}
+    older = replace(placed, checks=({"check": "r", "table": "s.rows", "observed": of_an_older_version},))
+    assert stored_halt(PEOPLE, older) == placed
     new = KeepsFailing(10, "SchemasNotGiven", "the registry does not give schema 7", quotes_nothing=True)
     assert stored_halt(PEOPLE, new) == new
 
