@@ -98,7 +98,7 @@ def _command(process: psutil.Process) -> list[str]:
 @pytest.mark.longest
 @pytest.mark.timeout(1_800)  # on a busy machine the first round alone may take its limit of ten minutes
 def test_many_pipelines_at_once_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
-    message, errors = bench(tmp_path, "bench.many", "--pipelines", "5", "--minutes", "0.1", "--idle", "1").communicate()
+    message, errors = bench(tmp_path, "bench.many", "--pipelines", "5", "--minutes", "0.7", "--idle", "1").communicate()
     assert "5 pipelines over 5 topics of 10 partitions" in message, errors
     assert "| oldest unread message of a pipeline: median, worst |" in message
     assert "| pipelines that committed a batch |" in message, message
