@@ -363,7 +363,10 @@ class Expectations(RuleBasedStateMachine):
 
     def look(self) -> Seen:
         """Return tables and ledger with the pruned rows still present."""
-        left = self.left()
+        return self.with_pruned(self.left())
+
+    def with_pruned(self, left: Seen) -> Seen:
+        """Return tables and ledger with the pruned rows added."""
         return {**left, **{table: [*rows, *left[table]] for table, rows in self.pruned.items()}, "pruned": True}
 
     def left(self) -> Seen:

@@ -323,9 +323,10 @@ class Machine(TopicEvents):
 
     @invariant()
     def all_holds(self) -> None:
-        seen = self.look()
+        left = self.left()
+        seen = self.with_pruned(left)
         check(seen, self.log, self.kept, self.counted.aside, keyed=self.keyed)
-        check_pruned(seen, self.left(), self.log)
+        check_pruned(seen, left, self.log)
         batches = {b["batch_id"]: (b["epoch"], b["owner"]) for b in seen["batch"]}
         assert batches == self.committed
         assert all(seen["contracts"].get(b["contract_digest"]) == b["contract_version"] for b in seen["batch"])
