@@ -175,7 +175,7 @@ def played(world: World, instance: DagsterInstance, name: str, planted: Planted,
         for n in range(SEVERAL.get(name, 1))
     ]
     bad = bad_messages(planted) if name == "messages" else []  # the others break further on, and search by trying
-    world.send(pipeline, [*bad, *accounts, *transfers(4, start=600)], partition=0)
+    world.send(pipeline, [*bad, *accounts, *transfers(2, start=600)], partition=0)
     message = list[str]()
     for _ in range(2 if classified else 1):
         execute(instance, pipeline)
