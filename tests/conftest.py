@@ -38,7 +38,7 @@ EXAMPLES = float(os.environ.get("TIDEGATES_TEST_EXAMPLES", "1"))
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return more workers than cores for `-n auto`: tests wait half of the time, the longest more, unit tests hardly."""
+    """Return more workers than cores for `-n auto`: tests wait half of the time, the longest more, unit ones hardly."""
     more = {"unit": 0, "longest": 2}.get(config.option.markexpr.partition(" ")[0], 1)
     return (os.cpu_count() or 1) + more
 

@@ -129,9 +129,7 @@ def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
         seen["failed"] = result["unexpected_count"]
         places: Sequence[Mapping[str, Any]] = result.get("partial_unexpected_index_list") or []
         # Great Expectations adds the column's value, which may be classified.
-        seen["samples"] = [
-            {"partition": place["_partition"], "offset": place["_offset"]} for place in places[:SAMPLES]
-        ]
+        seen["samples"] = [{"partition": place["_partition"], "offset": place["_offset"]} for place in places[:SAMPLES]]
     return seen
 
 
