@@ -4,10 +4,10 @@
 go on, and `tidegate contract check` whether the version fits. This is the only builder.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from platform_defs.contract.model.classified import classified
+from platform_defs.contract.model.classified import classified, shown_from_now_on
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.odcs_writer import context_of, contract_digest, same_words
 from platform_defs.evolution.changes import ORDER, Bump, Change, ChangeClass
@@ -186,15 +186,14 @@ def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
         yield Change("~", what, ChangeClass.FREE, "it applies from the next batch on")
 
 
-def _declassified(old: Contract, new: Contract) -> Iterable[Change]:
-    """Yield fields and columns whose values were hidden and are shown from now on, also under another name."""
+def _declassified(old: Contract, new: Contract) -> Sequence[Change]:
+    """Return the fields and columns whose values were hidden and are shown from now on, also under another name."""
     before, after = classified(old), classified(new)
     sentence = "errors, samples, logs and commands will show its values, including those from messages already read"
-    hidden = {path for item in old.message_fields if item.name in before.fields for path in (item.path, *item.aliases)}
-    for item in new.message_fields:
-        if item.name not in after.fields and not hidden.isdisjoint((item.path, *item.aliases)):
-            what = f"field {item.place} is no longer classified"
-            yield Change("~", what, ChangeClass.DECLASSIFIES, sentence, column=item.name)
+    found = [
+        Change("~", f"field {item.place} is no longer classified", ChangeClass.DECLASSIFIES, sentence, column=item.name)
+        for item in shown_from_now_on(old, new)
+    ]
     accumulates = {table.name: table for table in old.accumulates}
     same = ((table, accumulates[table.name]) for table in new.accumulates if table.name in accumulates)
     for table, was in ((new.row_table, old.row_table), *same):
@@ -202,7 +201,12 @@ def _declassified(old: Contract, new: Contract) -> Iterable[Change]:
             of_before = {(was.name, column.name), (was.name, column.renamed_from)} & before.columns
             if of_before and (table.name, column.name) not in after.columns:
                 what = f"column {table.name}.{column.name} is no longer classified"
-                yield Change("~", what, ChangeClass.DECLASSIFIES, sentence, table.name, column.name)
+                found.append(Change("~", what, ChangeClass.DECLASSIFIES, sentence, table.name, column.name))
+    if before.any and not after.any and not found:
+        # All that was classified is gone from the contract, but not from the tables, dead letters and the topic.
+        names = ", ".join(sorted(before.fields)) or "the contract"
+        found.append(Change("~", f"nothing is classified without {names}", ChangeClass.DECLASSIFIES, sentence))
+    return found
 
 
 def _words(contract: Contract) -> Mapping[str, object]:

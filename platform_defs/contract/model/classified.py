@@ -75,6 +75,20 @@ def classified(contract: Contract) -> Classified:
     return Classified(frozenset(fields), frozenset(columns), frozenset(every - columns))
 
 
+def shown_from_now_on(before: Contract, after: Contract) -> Iterator[Field]:
+    """Yield the fields of a later contract that show a value which the earlier one hides: the value of a field that was
+    classified, one that contains it, or a part of one that was classified itself.
+    """
+    was, now = classified(before), classified(after)
+    hidden = [field for field in before.message_fields if field.name in was.fields]
+    whole = [field for field in hidden if _own(field)]
+    for item in after.message_fields:
+        if item.name not in now.fields and (
+            any(_contains(item, field) for field in hidden) or any(_contains(field, item) for field in whole)
+        ):
+            yield item
+
+
 def classified_by(others: Iterable[Contract], contract: Contract) -> frozenset[str]:
     """Return the fields of a contract whose values other contracts of its topic classify."""
     fields = [item for other in others for item in other.message_fields if item.name in classified(other).fields]
@@ -109,8 +123,13 @@ def _own(item: Field | Column) -> bool:
 
 def _share(one: Field, other: Field) -> bool:
     """Return True if one value contains the other, in any of the places where writers have them."""
-    pairs = product((one.path, *one.aliases), (other.path, *other.aliases))
-    return any(a[: len(b)] == b[: len(a)] for a, b in pairs)
+    return _contains(one, other) or _contains(other, one)
+
+
+def _contains(outer: Field, inner: Field) -> bool:
+    """Return True if the outer value contains the inner one, or is the same."""
+    pairs = product((outer.path, *outer.aliases), (inner.path, *inner.aliases))
+    return any(a == b[: len(a)] for a, b in pairs)
 
 
 def names_any(rule: BatchRule, columns: Set[str]) -> bool:

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from platform_defs.contract.model.column_types import STRING
+from platform_defs.contract.model.column_types import JSON, STRING
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Bump
@@ -84,6 +84,34 @@ def test_a_field_that_is_renamed_does_not_lose_its_classification_unnoticed() ->
     renamed = replace(first, name="other", classification="", physical_path=first.path)
     found = plan(replace(old, fields=(first, *old.fields[1:])), replace(old, fields=(renamed, *old.fields[1:])))
     assert found.declassified[0].what.startswith("field other")
+
+
+def test_a_field_that_contains_a_classified_one_shows_it() -> None:
+    old, email = good(), Field("email", STRING, False, (), classification="pii", physical_path=("customer", "email"))
+    whole, part = (
+        Field("customer", JSON, False, ()),
+        Field("name", STRING, False, (), physical_path=("customer", "name")),
+    )
+    before = replace(old, fields=(*old.fields, email))
+    assert plan(before, replace(old, fields=(*old.fields, whole))).declassified[0].what.startswith("field customer")
+    assert plan(before, replace(old, fields=(*old.fields, email, part))).declassified == ()
+    before = replace(old, fields=(*old.fields, replace(whole, classification="pii")))
+    assert (
+        plan(before, replace(old, fields=(*old.fields, part)))
+        .declassified[0]
+        .what.startswith("field name (customer.name)")
+    )
+
+
+def test_the_last_classified_field_is_not_removed_unnoticed() -> None:
+    """Its column stays in the table, and its values in dead letters and in the topic: from then on they are shown."""
+    old = good()
+    one, other = (Field(name, STRING, False, (), classification="pii") for name in ("email", "phone"))
+    both = replace(old, fields=(*old.fields, one, other))
+    assert plan(both, replace(old, fields=(*old.fields, one))).declassified == ()
+    found = plan(both, old)
+    assert [change.what for change in found.declassified] == ["nothing is classified without email, phone"]
+    assert "--allow declassify" in found.refusals[0]
 
 
 def test_rows_that_would_have_other_keys_are_replayed_once_there_are_some() -> None:
