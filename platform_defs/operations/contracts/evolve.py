@@ -14,6 +14,7 @@ from typing import Literal
 import psycopg
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
+from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.engine.ports import crash_points
@@ -343,7 +344,8 @@ def _locked(url: str, contract: Contract, what: str, left: str = "") -> LedgerAw
     who = "a run that is publishing, or another session that changes the pipeline"
     if row:
         pid, user, name, seconds, query = row
-        known = f" ({name or 'no name'}), in a transaction for {seconds} s: {query}"
+        asked = "" if classified(contract).any else f": {query}"  # a statement may contain a value
+        known = f" ({name or 'no name'}), in a transaction for {seconds} s{asked}"
         who = f"session {pid} of {user}"
         who += " (only members of pg_read_all_stats may see its details)" if seconds is None else known
     return LedgerAway(

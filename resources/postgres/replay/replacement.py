@@ -162,12 +162,13 @@ class Replacement(BuiltBeside):
                 field=self.live.name,
             ) from (None if hides else error)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            found = refusal(error, hides=True) if hides else error.diag.message_primary
             raise BadInput(
                 f"a publication replicates a table of {self.live.name}, and Postgres cannot identify the rows that "
-                f"a replay deletes: {error.diag.message_primary}. Nothing was changed. To allow it: ALTER TABLE "
+                f"a replay deletes: {found}. Nothing was changed. To allow it: ALTER TABLE "
                 "... REPLICA IDENTITY FULL",
                 field=self.live.name,
-            ) from error
+            ) from (None if hides else error)
 
     def _prove(self, connection: Connection, pair: Pair) -> None:
         """Check that the live rows are now the rebuilt ones. A trigger or a rule could have prevented it."""
