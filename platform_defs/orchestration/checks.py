@@ -8,6 +8,7 @@ from pydantic import Field
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.commit import audit
+from platform_defs.engine.task.redaction import quoting_nothing
 from platform_defs.errors import TidegateError
 from platform_defs.orchestration.dagster_runs.keys import VERIFY_POOL, table_key, verify_key
 from platform_defs.orchestration.reporting.events import samples_table
@@ -76,7 +77,8 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
 
         try:
             compare = verify_whole if config.whole else verify_new
-            report = compare(pipeline, connection(), spark.session)
+            with quoting_nothing(contract, f"verify {contract.pipeline}"):
+                report = compare(pipeline, connection(), spark.session)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float)}

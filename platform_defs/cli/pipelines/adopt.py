@@ -68,11 +68,12 @@ def adopt(
 
 
 def _verified(wanted: Pipeline, endpoints: Endpoints, decided: Adoption) -> Adoption:
+    from platform_defs.engine.task.redaction import quoting_nothing
     from platform_defs.operations.runs.adopt import to_verify
     from platform_defs.verification.verify import verify
 
     whole = replace(wanted, contract=to_verify(wanted.contract, decided))
-    with progress() as show:
+    with progress() as show, quoting_nothing(wanted.contract, f"adopt {wanted.name}"):
         report = verify(whole, endpoints, progress=lambda done, total: show(f"{done} of {total} messages compared"))
     return decided.verified(ok=report.ok, digest=report.digest, found=report.explanation)
 

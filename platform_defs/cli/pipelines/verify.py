@@ -4,7 +4,7 @@ import typer
 
 from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
-from platform_defs.errors import InternalError, TidegateError
+from platform_defs.errors import TidegateError
 
 NOT_COMPARED = 3  # the exit code
 
@@ -58,22 +58,18 @@ def verify(
     """
     from assets import find_pipeline
     from platform_defs.cli.systems import open_systems
-    from platform_defs.engine.task.redaction import place_of
+    from platform_defs.engine.task.redaction import quoting_nothing
     from platform_defs.verification.incremental import verify_new
     from platform_defs.verification.verify import verify as verify_whole
 
     compare = verify_new if new else verify_whole
     try:
         wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
-        with progress() as show:
+        with progress() as show, quoting_nothing(wanted.contract, f"verify {pipeline}"):
             report = compare(wanted, endpoints, progress=lambda done, of: show(f"{done} of {of} messages compared"))
     except TidegateError as error:
         _report_not_compared(pipeline, output, error)
         raise
-    except Exception as error:  # its text could quote what is classified
-        bug = InternalError.in_command(f"verify {pipeline}", place_of(error))
-        _report_not_compared(pipeline, output, bug)
-        raise bug from error
     if output is Output.json:
         print_json(report.to_json())
     else:

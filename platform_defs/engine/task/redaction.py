@@ -4,12 +4,13 @@ Error texts of a reader, Postgres, Spark or a transform may quote any value. So 
 written again, from the error's class and from names. A class that is not known here gets a sentence that fits all.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, Classified, classified, names_any
-from platform_defs.contract.model.contract import Contract, Fault, Field
+from platform_defs.contract.model.contract import CheckResult, Contract, Fault, Field
 from platform_defs.contract.model.row_rules import wanted
 from platform_defs.errors import InternalError, TidegateError
 from platform_defs.errors.halts import (
@@ -118,6 +119,14 @@ def stored_halt(contract: Contract, detail: HaltDetail) -> HaltDetail:
     return UnknownHalt(detail.code) if isinstance(detail, UnknownHalt) else detail
 
 
+def stored_checks(contract: Contract, checks: Sequence[CheckResult]) -> tuple[CheckResult, ...]:
+    """Return a batch's check results in the ledger as the current contract allows them to be shown."""
+    if not classified(contract).any:
+        return tuple(checks)
+    found = ((check, {"check": check.name, "table": check.table, "observed": check.observed}) for check in checks)
+    return tuple(replace(check, observed=_stored_check(contract, stored)["observed"]) for check, stored in found)
+
+
 def stored_error(contract: Contract, error: str | None, hides: Collection[str] | None) -> str | None:
     """Return the error of a pipeline's last run as the current contract allows it to be shown. `hides`: the names that
     were classified when it was recorded; '*' for all.
@@ -159,6 +168,22 @@ def without_causes(error: TidegateError) -> TidegateError:
     """Return the error without those that led to it: a traceback would show their texts as well."""
     error.__cause__, error.__suppress_context__ = None, True
     return error
+
+
+@contextmanager
+def quoting_nothing(contract: Contract, command: str) -> Generator[None]:
+    """Raise the errors of a command that changes nothing without their causes if anything is classified; an unexpected
+    exception as an InternalError with its place, since its text could quote a value.
+    """
+    hides = classified(contract).any
+    try:
+        yield
+    except TidegateError as error:
+        if hides:
+            without_causes(error)
+        raise
+    except Exception as error:  # noqa: BLE001  # a library may raise anything
+        raise InternalError.in_command(command, place_of(error)) from (None if hides else error)
 
 
 def unexpected(where: str, error: Exception, *, hides: bool) -> InternalError:

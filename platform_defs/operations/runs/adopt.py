@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.errors import BadInput, ChangedMeanwhile
@@ -69,9 +70,11 @@ def propose(url: str, contract: Contract) -> Adoption | None:
 
 
 def to_verify(contract: Contract, decided: Adoption) -> Contract:
-    """Return the contract with only the tables that must be whole."""
+    """Return the contract with only the tables that must be whole; what the other tables classify stays classified."""
     tables = tuple(table for table in contract.tables if table.name not in decided.unverified)
-    return replace(contract, tables=tables)
+    hidden = classified(contract).fields
+    fields = (replace(item, classification="restricted") if item.name in hidden else item for item in contract.fields)
+    return replace(contract, fields=tuple(fields), tables=tables)
 
 
 def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str) -> int:

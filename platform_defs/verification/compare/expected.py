@@ -161,7 +161,7 @@ class Expected:
 
     def _said(self, error: Exception) -> str:
         """Return the first line of Spark's message, unless it may quote a classified value."""
-        if classified(self._pipeline.contract).any:
+        if any(classified(contract).any for contract in (self._pipeline.contract, self._contract)):
             return f"the message {NOT_SHOWN}"
         lines = [line.strip() for line in str(error).partition("\n\nJVM stacktrace:")[0].splitlines() if line.strip()]
         return lines[0] if lines else type(error).__name__

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from platform_defs.contract.model.classified import HIDDEN, NOTHING, Classified, classified
+from platform_defs.contract.model.classified import HIDDEN, Classified, classified
 from platform_defs.contract.model.contract import Contract
 from platform_defs.errors.words import noun_for, plural
 
@@ -122,7 +122,7 @@ class Findings:
 
     pipeline: str
     row_table: str = ""
-    hidden: Classified = NOTHING
+    hidden: frozenset[Classified] = frozenset()
     counts: dict[str, int] = field(default_factory=dict[str, int])
     samples: list[Sample] = field(default_factory=list[Sample])
     not_compared: dict[str, int] = field(default_factory=dict[str, int])
@@ -130,7 +130,14 @@ class Findings:
     @classmethod
     def of(cls, contract: Contract) -> "Findings":
         """Return empty findings for a contract's pipeline; classified values are not shown."""
-        return cls(contract.pipeline, contract.row_table.name, classified(contract))
+        return cls(contract.pipeline, contract.row_table.name, frozenset([classified(contract)]))
+
+    def also_hide(self, contract: Contract) -> None:
+        """Show no value that this contract classifies either: the file's waits if it declassifies."""
+        self.hidden |= {classified(contract)}
+
+    def hides(self, table: str, column: str) -> bool:
+        return any(of.hides(table, column) for of in self.hidden)
 
     def count(self, name: str, number: int = 1) -> None:
         """Add to one of a report's counts."""
@@ -161,13 +168,13 @@ class Findings:
         return ", ".join(self._unlike(table, name, one, other) for name, one, other in pairs if one != other)
 
     def _unlike(self, table: str, name: str, there: Any, wanted: Any) -> str:
-        if self.hidden.hides(table, name):
+        if self.hides(table, name):
             return f"{name} is not what it should be (classified, so not shown)"
         return f"{name} is {shown(there)}, not {shown(wanted)}"
 
     def shown(self, table: str, column: str, value: Any) -> str:
         """Return a value of a column for a sentence; hidden if it is classified."""
-        return HIDDEN if self.hidden.hides(table, column) else shown(value)
+        return HIDDEN if self.hides(table, column) else shown(value)
 
     def key(self, key: str) -> str:
         """Return a message key for a sentence; hidden if values of the row table are classified."""

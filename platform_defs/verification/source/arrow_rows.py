@@ -25,7 +25,7 @@ def as_typed(batch: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.RecordB
         try:
             columns.append(batch.column(number).cast(kind))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            message = f"has a value that does not fit the contract's type: {error}"
+            message = f"has a value that does not fit the contract's type ({kind})"  # Arrow's text quotes the value
             raise BadInput(message, field=f"{table}.{name}") from error
     return pa.record_batch(columns, schema=schema)
 

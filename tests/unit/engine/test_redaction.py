@@ -22,7 +22,16 @@ from platform_defs.contract.model.contract import (
 )
 from platform_defs.engine.commit.audit import without_values
 from platform_defs.engine.job import job
-from platform_defs.engine.task.redaction import redacted, stored_error, stored_halt, stored_reason, unexpected
+from platform_defs.engine.task.redaction import (
+    quoting_nothing,
+    redacted,
+    stored_checks,
+    stored_error,
+    stored_halt,
+    stored_reason,
+    unexpected,
+)
+from platform_defs.errors import BadInput, InternalError
 from platform_defs.errors.error_policy import JavaCause
 from platform_defs.errors.halts import (
     AccumulateRefused,
@@ -32,6 +41,7 @@ from platform_defs.errors.halts import (
     TooManyDeadLetters,
     UnknownHalt,
 )
+from platform_defs.operations.runs.adopt import Adoption, to_verify
 
 QUOTED = "Zq7Quoted"
 RULE = RowRule("email_pattern", "email", "pattern", ".+@.+", "")
@@ -241,6 +251,41 @@ def test_a_halt_from_before_a_field_was_classified_quotes_nothing() -> None:
     assert stored_halt(PEOPLE, older) == placed
     new = KeepsFailing(10, "SchemasNotGiven", "the registry does not give schema 7", quotes_nothing=True)
     assert stored_halt(PEOPLE, new) == new
+
+
+def test_check_results_in_the_ledger_are_reported_as_the_current_contract_allows() -> None:
+    rule = BatchRule("of_emails", "s.rows", "ExpectColumnMostCommonValueToBeInSet", {"column": "email"}, "warning", "")
+    table = replace(PEOPLE.row_table, batch_rules=(rule,))
+    people = replace(PEOPLE, tables=(table,))
+    observed = {"observed_value": QUOTED, "samples": [{"email": QUOTED, "partition": 0, "offset": 7}]}
+    checks = [CheckResult("of_emails", "s.rows", "warning", False, observed)]
+    (shown,) = stored_checks(people, checks)
+    assert shown == replace(checks[0], observed={"observed_value": HIDDEN, "samples": [{"partition": 0, "offset": 7}]})
+    assert stored_checks(contract(field("email"), field("country")), checks) == tuple(checks)
+
+
+@pytest.mark.parametrize("classification", ["pii", ""])
+def test_an_error_of_a_command_has_no_cause_if_anything_is_classified(classification: str) -> None:
+    people, cause = contract(field("email", classification)), ValueError(QUOTED)
+    with pytest.raises(BadInput) as refused, quoting_nothing(people, "verify p"):
+        raise BadInput("the transform fails") from cause
+    assert (refused.value.__cause__ is None) == bool(classification)
+    with (
+        pytest.raises(InternalError, match="In verify p: ValueError at ") as unexpected,
+        quoting_nothing(people, "verify p"),
+    ):
+        raise cause
+    assert QUOTED not in str(unexpected.value)
+    assert (unexpected.value.__cause__ is None) == bool(classification)
+
+
+def test_what_a_table_classifies_stays_hidden_where_the_others_are_verified_without_it() -> None:
+    totals = Table("s.totals", "accumulate", (column("country", "pii"), column("rows")), group_by=("country",))
+    people = contract(field("email"), field("country"), accumulates=(totals,))
+    assert classified(people).columns >= {("s.rows", "country")}
+    alone = to_verify(people, Adoption("p", 1, (), (), unverified=("s.totals",)))
+    assert alone.tables == (people.row_table,)
+    assert classified(alone).columns == {("s.rows", "country")}
 
 
 def test_an_error_is_shown_where_all_that_is_classified_was_hidden_when_it_was_recorded() -> None:
