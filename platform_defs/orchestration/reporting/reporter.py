@@ -20,6 +20,7 @@ from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.engine.batch import RunContext
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.engine.ports.schema_ports import SchemaCount
+from platform_defs.engine.task.redaction import stored_checks
 from platform_defs.errors import GateFailed, LedgerAway, PipelineHeld, TidegateError
 from platform_defs.kafka.own_groups import progress_group
 from platform_defs.orchestration.dagster_runs.runs import scheduled
@@ -156,6 +157,7 @@ class Reporter:
         earlier = [batch for batch in found if batch.run_id not in alive]
         if earlier:
             self.ledger.put_off_reports([batch.batch_id for batch in earlier])
+        earlier = [replace(batch, checks=stored_checks(self.contract, batch.checks)) for batch in earlier]
         for batch in earlier:
             run = batch.run_id
             by = f"by run {run[:8]}, which did not report it" if run else "by tidegate replay, or outside Dagster"

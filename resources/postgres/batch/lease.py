@@ -18,6 +18,7 @@ from platform_defs.engine.ports.pauses import LONG, Counts, Pause
 from platform_defs.engine.ports.publication_ports import DirectArea, FaultGroup, Publication, Staged
 from platform_defs.engine.ports.run_ports import AuditView, Published, RefusedRow
 from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.engine.task.redaction import stored_halt
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.errors.halts import AccumulateRefused, BlockingCheckFailed, HaltDetail, KeepsFailing
 from platform_defs.formats.blocks.excerpt import printable
@@ -64,7 +65,10 @@ def acquire(
         with database_errors():
             if unless_held:
                 refuse_held(connection, name)  # before the row is locked: its owner may be publishing
-            taken = take_over(connection, name, owner, run_id, unless_held=unless_held)
+            try:
+                taken = take_over(connection, name, owner, run_id, unless_held=unless_held)
+            except Halt as halt:  # recorded when less was classified, perhaps
+                raise Halt(name, stored_halt(contract, halt.detail), halt.reason) from None
         held = PostgresLease(url, contract, Holder(name, taken.epoch, owner, run_id), connection)
         if (found := taken.halt) is not None:  # run after run has died on the batch
             held.halt(found)

@@ -21,12 +21,13 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract import odcs_writer
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.definitions import compose
 from platform_defs.errors import Halt, MessagesSuspected, TidegateError
 from platform_defs.operations.settlements.settlement import propose, settle
 from resources.kafka.admin.broker import KafkaBroker
 from tests.support.commands import tidegate
-from tests.support.dagster_runs import execute
-from tests.support.world import World, transfer, transfers
+from tests.support.dagster_runs import execute, failure, table_keys
+from tests.support.world import KeptSpark, World, transfer, transfers
 
 MARK = "Zq7Planted"  # the beginning of every planted text
 
@@ -100,6 +101,14 @@ def spilling(messages: DataFrame) -> DataFrame:
     """Put a value that the table cannot store into a column: COPY quotes it."""
     put = F.expr(f"CASE WHEN memo LIKE '%{MARK}%' THEN concat(memo, char(0)) ELSE account END")
     return _postings(messages).withColumn("account", put).drop("memo")
+
+
+FAILS = False  # from now on
+
+
+def failing_later(messages: DataFrame) -> DataFrame:
+    """Make the rows, and later raise with the value, as if a system that it calls were away."""
+    return failing_python(messages) if FAILS else _postings(messages).drop("memo")
 
 
 def _postings(messages: DataFrame) -> DataFrame:
@@ -226,8 +235,23 @@ def test_no_classified_value_is_kept_or_said_whatever_breaks(
 
 
 @pytest.mark.longest
+def test_a_verify_check_that_cannot_compare_shows_no_classified_value(
+    world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = Planted()
+    pipeline = replace(world.new_pipeline("accumulate", classified=True), transform=failing_later)
+    world.send_and_drain(pipeline, [transfer(1, debit=planted.account, memo=planted.secret)], partition=0)
+    monkeypatch.setitem(globals(), "FAILS", True)
+    job = compose([pipeline], spark=KeptSpark()).resolve_job_def("verify")
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
+    assert "even on a retry" in str(failure(result).description)
+    for text in (planted.secret, planted.account):
+        assert places(world, text) == set()
+
+
+@pytest.mark.longest
 def test_what_was_recorded_before_a_field_was_classified_is_not_shown_afterwards(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, instance: DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planted, pipeline = Planted(), world.new_pipeline()
     world.send_and_drain(pipeline, [*bad_messages(planted), *transfers(40)], partition=0)
@@ -254,6 +278,12 @@ def test_what_was_recorded_before_a_field_was_classified_is_not_shown_afterwards
             assert pipeline.name in answer.stdout
             assert planted.secret not in answer.stdout + answer.stderr
     before = places(world, planted.secret)
+    classified = replace(pipeline, contract=contract)
+    with pytest.raises(Halt) as halted:
+        world.drain(classified)
+    assert planted.secret not in str(halted.value.detail.to_json())
+    assert not execute(instance, classified, selected=table_keys(classified)).success
+    assert places(world, planted.secret) == before, "a halt that is reported again quotes nothing"
     decided = propose(contract, world.ledger, KafkaBroker(world.endpoints.kafka_options()), None)
     assert decided is not None
     settle(world.endpoints.postgres_url, contract, decided, "a test", "a test")
