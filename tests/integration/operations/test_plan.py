@@ -75,6 +75,7 @@ def whole_ledger(world: World) -> dict[str, Any]:
     schemas = "('tidegate', 'tidegate_staging')"
     names = world.rows(
         f"select table_schema || '.' || table_name t from information_schema.tables where table_schema in {schemas}"
+        " and table_type = 'BASE TABLE'"
     )
     digest = "select count(*), sum(hash_record_extended((xmin, ctid), 0)) from {}"
     sequences = world.rows(f"select * from pg_sequences where schemaname in {schemas}")

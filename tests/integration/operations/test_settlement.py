@@ -172,6 +172,30 @@ def test_a_topic_that_was_read_before_goes_on_where_that_ended(world: World) -> 
 
 
 @pytest.mark.slow
+def test_a_log_that_was_truncated_and_then_left_goes_on_at_the_position_where_it_was_left(world: World) -> None:
+    """It was read up to 30, truncated at 20, and read again up to 25: the batch up to 30 counts no longer."""
+    first = filled(world)
+    for table, column, of in (("source_position", "next_offset", "pipeline"), ("batch_range", "until_offset", "topic")):
+        world.rows(f"UPDATE tidegate.{table} SET {column} = 30 WHERE {of} = %s AND partition = 0", first.name)
+    assert halted(world, first) == "log_truncated"
+    settle(world, first, decide(world, first))
+    world.send_and_drain(first, transfers(5, 500), partition=0)
+    second = replace(first, contract=replace(first.contract, topic=f"{first.contract.topic}.v2"))
+    world.create_topic(second.contract.topic)
+    assert halted(world, second) == "topic_changed"
+    settle(world, second, decide(world, second, "beginning"))
+    world.send(first, transfers(10, 600), partition=0)
+    assert halted(world, first) == "topic_changed"
+    decided = decide(world, first, "beginning")
+    assert {step.partition: step.becomes and step.becomes.next_offset for step in decided.steps}[0] == 25
+    settle(world, first, decided)
+    (batch,) = world.drain(first)
+    assert batch.messages == 10
+    report = verify(first, world.endpoints, world.spark)
+    assert report.ok, report
+
+
+@pytest.mark.slow
 def test_what_is_no_longer_as_it_was_shown_is_not_done(world: World) -> None:
     pipeline = world.new_pipeline("accumulate", dead_letter_share=0.1, dead_letter_minimum=5)
     world.send(pipeline, [b"bad"] * 10)

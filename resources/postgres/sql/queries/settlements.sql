@@ -59,8 +59,15 @@ SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
 SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition FOR UPDATE;
 
--- read_before: the end up to which batches of this pipeline have read each partition of a log.
-SELECT r.partition, max(r.until_offset) AS until_offset
+-- read_before: the end up to which batches of this pipeline have read each partition of a log, and no further than its
+-- position when a settlement last left that log: what was truncated before is another message now.
+SELECT r.partition, least(max(r.until_offset), (
+         SELECT (step -> 'was' ->> 'next_offset')::bigint
+           FROM tidegate.settlement AS s, jsonb_array_elements(s.actions -> 'steps') AS step
+          WHERE s.pipeline = %(pipeline)s AND (step ->> 'partition')::int = r.partition
+            AND step -> 'was' ->> 'topic_id' = %(topic_id)s
+            AND step -> 'becomes' ->> 'topic_id' IS DISTINCT FROM %(topic_id)s
+          ORDER BY s.settlement_id DESC LIMIT 1)) AS until_offset
   FROM (SELECT r.partition, r.until_offset FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
          WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s
          UNION ALL
