@@ -46,8 +46,8 @@ example-protobuf: install  ## vehicles in Protobuf, likewise (docs/examples/flee
 	@$(EXAMPLE) dagster asset materialize -m platform_defs.definitions --select 'group:"fleet"'
 	@$(EXAMPLE) tidegate verify fleet_vehicles
 
-# Workers: one more than there are cores, each with Kafka, Postgres and Spark of its own; two more for the longest tests,
-# as many as cores for unit tests (tests/conftest.py).
+# Workers: one more than there are cores, each with Kafka, Postgres and Spark of its own; as many as cores for unit tests
+# (tests/conftest.py).
 PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
 # Of each property's examples; `make test-long` tries all.
 A_QUARTER = TIDEGATES_TEST_EXAMPLES=0.25

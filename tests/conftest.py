@@ -38,9 +38,8 @@ EXAMPLES = float(os.environ.get("TIDEGATES_TEST_EXAMPLES", "1"))
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return more workers than cores for `-n auto`: tests wait half of the time, the longest more, unit ones hardly."""
-    more = {"unit": 0, "longest": 2}.get(config.option.markexpr.partition(" ")[0], 1)
-    return (os.cpu_count() or 1) + more
+    """Return one worker more than cores for `-n auto`, since tests wait half of the time; unit tests hardly do."""
+    return (os.cpu_count() or 1) + (0 if config.option.markexpr.startswith("unit") else 1)
 
 
 @pytest.hookimpl(tryfirst=True)

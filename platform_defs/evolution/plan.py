@@ -204,8 +204,9 @@ def _declassified(old: Contract, new: Contract) -> Sequence[Change]:
                 found.append(Change("~", what, ChangeClass.DECLASSIFIES, sentence, table.name, column.name))
     if before.any and not after.any and not found:
         # All that was classified is gone from the contract, but not from the tables, dead letters and the topic.
-        names = ", ".join(sorted(before.fields)) or "the contract"
-        found.append(Change("~", f"nothing is classified without {names}", ChangeClass.DECLASSIFIES, sentence))
+        what = f"{', '.join(sorted(before.names))}: no longer in the contract, which now classifies nothing"
+        gone = "errors, samples, logs and commands will show the values in messages already read and in their columns"
+        found.append(Change("~", what, ChangeClass.DECLASSIFIES, gone))
     return found
 
 

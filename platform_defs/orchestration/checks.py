@@ -77,10 +77,10 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
 
         try:
             compare = verify_whole if config.whole else verify_new
-            with quoting_nothing(contract, f"verify {contract.pipeline}"):
+            with quoting_nothing(f"verify {contract.pipeline}", hides=True):
                 report = compare(pipeline, connection(), spark.session)
         except TidegateError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
+            raise dg.Failure(str(error), allow_retries=False) from None  # Dagster would store its causes
         found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float)}
         shown = found | ({"samples": samples_table(report.to_json()["samples"])} if report.samples else {})
         return dg.AssetCheckResult(passed=report.ok, description=report.explanation, metadata=shown)

@@ -68,10 +68,13 @@ def verify(
     endpoints: "Endpoints",
     spark: "Callable[[], SparkSession] | None" = None,
     progress: Progress | None = None,
+    *,
+    hides: Contract | None = None,
 ) -> Report:
     """Compare the pipeline's tables with its topic. It runs beside the pipeline and writes nothing.
 
-    `spark` is called for a session only if the pipeline has a transform; by default one is started. Raises BadInput if
+    `spark` is called for a session only if the pipeline has a transform; by default one is started. Values that the
+    contract `hides` classifies are not shown, nor those of the pipeline's and of the one in force. Raises BadInput if
     the topic, the ledger or a table is missing, the topic was created again or the contract names another one,
     BrokerAway and LedgerAway.
     """
@@ -80,7 +83,9 @@ def verify(
     with take_snapshot(endpoints.postgres_url, pipeline.contract) as snapshot:
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")
-        findings.also_hide(snapshot.contract)
+        for contract in (snapshot.contract, hides):
+            if contract:
+                findings.also_hide(contract)
         refuse_unlike(snapshot)
         with closing(topic_of(endpoints, snapshot.versions, pipeline)) as topic:
             same_topic(topic, snapshot)
@@ -150,7 +155,8 @@ class Compared:
         known, digest = pinned.transform is not None, transform_digest(pipeline)
         other = pinned.transform != digest
         doubt = OTHER_TRANSFORM if known and other else NOT_NAMED if pinned.contract is None else ""
-        expected = Expected(pipeline, spark, versions, pinned, other_transform=other)
+        hides = self.findings.hides_any
+        expected = Expected(pipeline, spark, versions, pinned, other_transform=other, hides=hides)
         if pipeline.transform is not None:
             spark()  # here, and not in a thread: signals are for the main thread
         return VersionValidation(self._validator(versions.contract(pinned.contract), expected.offered), expected, doubt)

@@ -68,13 +68,19 @@ def adopt(
 
 
 def _verified(wanted: Pipeline, endpoints: Endpoints, decided: Adoption) -> Adoption:
+    from platform_defs.contract.model.classified import classified
     from platform_defs.engine.task.redaction import quoting_nothing
     from platform_defs.operations.runs.adopt import to_verify
     from platform_defs.verification.verify import verify
 
     whole = replace(wanted, contract=to_verify(wanted.contract, decided))
-    with progress() as show, quoting_nothing(wanted.contract, f"adopt {wanted.name}"):
-        report = verify(whole, endpoints, progress=lambda done, total: show(f"{done} of {total} messages compared"))
+    with progress() as show, quoting_nothing(f"adopt {wanted.name}", hides=classified(wanted.contract).any):
+        report = verify(
+            whole,
+            endpoints,
+            progress=lambda done, total: show(f"{done} of {total} messages compared"),
+            hides=wanted.contract,
+        )
     return decided.verified(ok=report.ok, digest=report.digest, found=report.explanation)
 
 

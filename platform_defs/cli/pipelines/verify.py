@@ -64,9 +64,10 @@ def verify(
 
     compare = verify_new if new else verify_whole
     try:
-        wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
-        with progress() as show, quoting_nothing(wanted.contract, f"verify {pipeline}"):
-            report = compare(wanted, endpoints, progress=lambda done, of: show(f"{done} of {of} messages compared"))
+        with quoting_nothing(f"verify {pipeline}", hides=True):
+            wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
+            with progress() as show:
+                report = compare(wanted, endpoints, progress=lambda done, of: show(f"{done} of {of} messages compared"))
     except TidegateError as error:
         _report_not_compared(pipeline, output, error)
         raise

@@ -81,7 +81,7 @@ def shown_from_now_on(before: Contract, after: Contract) -> Iterator[Field]:
     """
     was, now = classified(before), classified(after)
     hidden = [field for field in before.message_fields if field.name in was.fields]
-    whole = [field for field in hidden if _own(field)]
+    whole = _sources(before)
     for item in after.message_fields:
         if item.name not in now.fields and (
             any(_contains(item, field) for field in hidden) or any(_contains(field, item) for field in whole)
@@ -95,9 +95,14 @@ def classified_by(others: Iterable[Contract], contract: Contract) -> frozenset[s
     return frozenset(item.name for item in contract.message_fields if any(_share(item, other) for other in fields))
 
 
-def _fields(contract: Contract) -> set[str]:
+def _sources(contract: Contract) -> list[Field]:
+    """Return the fields that are classified by their own word, or by that of the column of their name."""
     named = {column.name for table in contract.tables for column in table.columns if _own(column)}
-    found = [item for item in contract.message_fields if _own(item) or item.name in named]
+    return [item for item in contract.message_fields if _own(item) or item.name in named]
+
+
+def _fields(contract: Contract) -> set[str]:
+    found = _sources(contract)
     return {item.name for item in contract.message_fields if any(_share(item, other) for other in found)}
 
 

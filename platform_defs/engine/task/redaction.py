@@ -108,12 +108,13 @@ def stored_reason(contract: Contract, stage: str, error_class: str, message: str
 
 def stored_halt(contract: Contract, detail: HaltDetail) -> HaltDetail:
     """Return the detail of a halt, or of checks that fail, as the current contract allows it to be shown."""
-    if not classified(contract).any:
+    hidden = classified(contract)
+    if not hidden.any:
         return detail
     if isinstance(detail, TooManyDeadLetters):
         return replace(detail, samples=tuple(_stored_sample(contract, sample) for sample in detail.samples))
     if isinstance(detail, BlockingCheckFailed):
-        return replace(detail, checks=tuple(_stored_check(contract, check) for check in detail.checks))
+        return replace(detail, checks=tuple(_stored_check(contract, hidden, check) for check in detail.checks))
     if isinstance(detail, AccumulateRefused | KeepsFailing) and not detail.quotes_nothing:
         return replace(detail, error=f"it {NOT_SHOWN}; it is in tidegate.pipeline.halt_detail")
     return UnknownHalt(detail.code) if isinstance(detail, UnknownHalt) else detail
@@ -121,10 +122,13 @@ def stored_halt(contract: Contract, detail: HaltDetail) -> HaltDetail:
 
 def stored_checks(contract: Contract, checks: Sequence[CheckResult]) -> tuple[CheckResult, ...]:
     """Return a batch's check results in the ledger as the current contract allows them to be shown."""
-    if not classified(contract).any:
+    hidden = classified(contract)
+    if not hidden.any:
         return tuple(checks)
     found = ((check, {"check": check.name, "table": check.table, "observed": check.observed}) for check in checks)
-    return tuple(replace(check, observed=_stored_check(contract, stored)["observed"]) for check, stored in found)
+    return tuple(
+        replace(check, observed=_stored_check(contract, hidden, stored)["observed"]) for check, stored in found
+    )
 
 
 def stored_error(contract: Contract, error: str | None, hides: Collection[str] | None) -> str | None:
@@ -148,18 +152,16 @@ def _stored_sample(contract: Contract, sample: Mapping[str, Any], rule: str = ""
     return {**sample, "message": message}
 
 
-def _stored_check(contract: Contract, check: Mapping[str, Any]) -> Mapping[str, Any]:
+def _stored_check(contract: Contract, hidden: Classified, check: Mapping[str, Any]) -> Mapping[str, Any]:
     observed: Mapping[str, Any] = check.get("observed") or {}
     rules = {rule.name for rule in contract.row_rules}
     rule = check["check"] if check["check"] in rules else ""
     samples: Sequence[Mapping[str, Any]] = observed.get("samples") or ()
     shown = {**observed, **({"samples": [_stored_sample(contract, item, rule) for item in samples]} if samples else {})}
     if "observed_value" in shown:
-        hidden = classified(contract)
-        known = {(item.table, item.name): item for item in contract.batch_rules}
-        of = known.get((str(check.get("table")), str(check["check"])))
-        tables = {table.name: hidden.of_table(table) for table in contract.tables}
-        if of is None or names_any(of, tables[of.table]):
+        known = {(table.name, rule.name): (table, rule) for table in contract.tables for rule in table.batch_rules}
+        found = known.get((str(check.get("table")), str(check["check"])))
+        if found is None or names_any(found[1], hidden.of_table(found[0])):
             shown["observed_value"] = HIDDEN
     return {**check, "observed": shown}
 
@@ -171,11 +173,10 @@ def without_causes(error: TidegateError) -> TidegateError:
 
 
 @contextmanager
-def quoting_nothing(contract: Contract, command: str) -> Generator[None]:
-    """Raise the errors of a command that changes nothing without their causes if anything is classified; an unexpected
-    exception as an InternalError with its place, since its text could quote a value.
+def quoting_nothing(command: str, *, hides: bool) -> Generator[None]:
+    """Raise an InternalError for an unexpected exception in the block. With `hides`, errors have no causes, and it has
+    the place but not the exception's text, which could quote a value.
     """
-    hides = classified(contract).any
     try:
         yield
     except TidegateError as error:
@@ -183,7 +184,8 @@ def quoting_nothing(contract: Contract, command: str) -> Generator[None]:
             without_causes(error)
         raise
     except Exception as error:  # noqa: BLE001  # a library may raise anything
-        raise InternalError.in_command(command, place_of(error)) from (None if hides else error)
+        text = "" if hides else f": {error}"
+        raise InternalError.in_command(command, place_of(error) + text) from (None if hides else error)
 
 
 def unexpected(where: str, error: Exception, *, hides: bool) -> InternalError:

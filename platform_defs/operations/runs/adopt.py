@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.errors import BadInput, ChangedMeanwhile
@@ -70,11 +69,9 @@ def propose(url: str, contract: Contract) -> Adoption | None:
 
 
 def to_verify(contract: Contract, decided: Adoption) -> Contract:
-    """Return the contract with only the tables that must be whole; what the other tables classify stays classified."""
+    """Return the contract with only the tables that must be whole."""
     tables = tuple(table for table in contract.tables if table.name not in decided.unverified)
-    hidden = classified(contract).fields
-    fields = (replace(item, classification="restricted") if item.name in hidden else item for item in contract.fields)
-    return replace(contract, fields=tuple(fields), tables=tables)
+    return replace(contract, tables=tables)
 
 
 def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str) -> int:

@@ -133,11 +133,17 @@ class Findings:
         return cls(contract.pipeline, contract.row_table.name, frozenset([classified(contract)]))
 
     def also_hide(self, contract: Contract) -> None:
-        """Show no value that this contract classifies either: the file's waits if it declassifies."""
+        """Also hide what this contract classifies: the one in force counts until a declassification is applied."""
         self.hidden |= {classified(contract)}
 
     def hides(self, table: str, column: str) -> bool:
-        return any(of.hides(table, column) for of in self.hidden)
+        """Return True if values of the column are not shown."""
+        return any(one.hides(table, column) for one in self.hidden)
+
+    @property
+    def hides_any(self) -> bool:
+        """True if any value is not shown: then no text from others is shown either."""
+        return any(one.any for one in self.hidden)
 
     def count(self, name: str, number: int = 1) -> None:
         """Add to one of a report's counts."""

@@ -41,7 +41,6 @@ from platform_defs.errors.halts import (
     TooManyDeadLetters,
     UnknownHalt,
 )
-from platform_defs.operations.runs.adopt import Adoption, to_verify
 
 QUOTED = "Zq7Quoted"
 RULE = RowRule("email_pattern", "email", "pattern", ".+@.+", "")
@@ -264,28 +263,18 @@ def test_check_results_in_the_ledger_are_reported_as_the_current_contract_allows
     assert stored_checks(contract(field("email"), field("country")), checks) == tuple(checks)
 
 
-@pytest.mark.parametrize("classification", ["pii", ""])
-def test_an_error_of_a_command_has_no_cause_if_anything_is_classified(classification: str) -> None:
-    people, cause = contract(field("email", classification)), ValueError(QUOTED)
-    with pytest.raises(BadInput) as refused, quoting_nothing(people, "verify p"):
+@pytest.mark.parametrize("hides", [True, False])
+def test_an_error_of_a_command_that_hides_values_has_no_cause_and_no_text_of_others(hides: bool) -> None:
+    cause = ValueError(QUOTED)
+    with pytest.raises(BadInput) as refused, quoting_nothing("verify p", hides=hides):
         raise BadInput("the transform fails") from cause
-    assert (refused.value.__cause__ is None) == bool(classification)
+    assert (refused.value.__cause__ is None) == hides
     with (
-        pytest.raises(InternalError, match="In verify p: ValueError at ") as unexpected,
-        quoting_nothing(people, "verify p"),
+        pytest.raises(InternalError, match="In verify p: ValueError at ") as bug,
+        quoting_nothing("verify p", hides=hides),
     ):
         raise cause
-    assert QUOTED not in str(unexpected.value)
-    assert (unexpected.value.__cause__ is None) == bool(classification)
-
-
-def test_what_a_table_classifies_stays_hidden_where_the_others_are_verified_without_it() -> None:
-    totals = Table("s.totals", "accumulate", (column("country", "pii"), column("rows")), group_by=("country",))
-    people = contract(field("email"), field("country"), accumulates=(totals,))
-    assert classified(people).columns >= {("s.rows", "country")}
-    alone = to_verify(people, Adoption("p", 1, (), (), unverified=("s.totals",)))
-    assert alone.tables == (people.row_table,)
-    assert classified(alone).columns == {("s.rows", "country")}
+    assert (QUOTED in str(bug.value), bug.value.__cause__ is None) == (not hides, hides)
 
 
 def test_an_error_is_shown_where_all_that_is_classified_was_hidden_when_it_was_recorded() -> None:

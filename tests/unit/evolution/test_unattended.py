@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from platform_defs.contract.model.column_types import JSON, STRING
-from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.contract import Column, Contract, Field
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Bump
 from platform_defs.evolution.plan import ChangePlan, plan
@@ -86,21 +86,29 @@ def test_a_field_that_is_renamed_does_not_lose_its_classification_unnoticed() ->
     assert found.declassified[0].what.startswith("field other")
 
 
+def shown(old: Contract, new: Contract) -> list[str]:
+    """Return what the new contract declassifies."""
+    return [change.what for change in plan(old, new).declassified]
+
+
 def test_a_field_that_contains_a_classified_one_shows_it() -> None:
     old, email = good(), Field("email", STRING, False, (), classification="pii", physical_path=("customer", "email"))
-    whole, part = (
-        Field("customer", JSON, False, ()),
-        Field("name", STRING, False, (), physical_path=("customer", "name")),
-    )
+    whole = Field("customer", JSON, False, ())
     before = replace(old, fields=(*old.fields, email))
-    assert plan(before, replace(old, fields=(*old.fields, whole))).declassified[0].what.startswith("field customer")
-    assert plan(before, replace(old, fields=(*old.fields, email, part))).declassified == ()
-    before = replace(old, fields=(*old.fields, replace(whole, classification="pii")))
-    assert (
-        plan(before, replace(old, fields=(*old.fields, part)))
-        .declassified[0]
-        .what.startswith("field name (customer.name)")
-    )
+    assert shown(before, replace(old, fields=(*old.fields, whole))) == ["field customer is no longer classified"]
+
+
+def test_a_part_of_a_field_that_was_classified_shows_it() -> None:
+    old, whole = good(), Field("customer", JSON, False, ())
+    email = Field("email", STRING, False, (), classification="pii", physical_path=("customer", "email"))
+    name = Field("name", STRING, False, (), physical_path=("customer", "name"))
+    after, found = replace(old, fields=(*old.fields, name)), ["field name (customer.name) is no longer classified"]
+    assert shown(replace(old, fields=(*old.fields, replace(whole, classification="pii"))), after) == found
+    columns = (*old.row_table.columns, Column("customer", JSON, False, classification="pii"))
+    of_its_column = replace(old, fields=(*old.fields, whole), tables=(replace(old.row_table, columns=columns),))
+    assert set(found) <= set(shown(of_its_column, after))
+    beside = replace(old, fields=(*old.fields, email))
+    assert shown(beside, replace(beside, fields=(*beside.fields, name))) == []
 
 
 def test_the_last_classified_field_is_not_removed_unnoticed() -> None:
@@ -108,10 +116,9 @@ def test_the_last_classified_field_is_not_removed_unnoticed() -> None:
     old = good()
     one, other = (Field(name, STRING, False, (), classification="pii") for name in ("email", "phone"))
     both = replace(old, fields=(*old.fields, one, other))
-    assert plan(both, replace(old, fields=(*old.fields, one))).declassified == ()
-    found = plan(both, old)
-    assert [change.what for change in found.declassified] == ["nothing is classified without email, phone"]
-    assert "--allow declassify" in found.refusals[0]
+    assert shown(both, replace(old, fields=(*old.fields, one))) == []
+    assert shown(both, old) == ["email, phone: no longer in the contract, which now classifies nothing"]
+    assert "--allow declassify" in plan(both, old).refusals[0]
 
 
 def test_rows_that_would_have_other_keys_are_replayed_once_there_are_some() -> None:

@@ -32,9 +32,8 @@ def handed(before: Fields, now: Fields, *row: Any) -> dict[str, Any]:
     old, new = contract(before), contract(now)
     versions = ContractVersions(new, {"old": old, None: old}, {c.name: c.type for c in new.row_table.columns})
     pipeline = Pipeline(new, lambda frame: frame)
-    expected = Expected(
-        pipeline, lambda: pytest.fail("Spark was asked for"), versions, Pinned("old"), other_transform=False
-    )
+    started, pinned = lambda: pytest.fail("Spark was asked for"), Pinned("old")
+    expected = Expected(pipeline, started, versions, pinned, other_transform=False, hides=False)
     schema = pa.schema([(item.name, item.type.arrow) for item in old.fields])
     (found,) = expected._as_read_now(expected._messages(3, np.array([7]), row_table(schema, [row]))).to_pylist()
     assert (found.pop("_partition"), found.pop("_offset")) == (3, 7)
