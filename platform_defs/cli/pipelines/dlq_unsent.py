@@ -195,11 +195,11 @@ def _resending(pipeline: str, ledger: UnsentLedger, show: Callable[[str], None])
 
 
 def _print(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> None:
-    from platform_defs.operations.unsent.resend import NEWER, TOMBSTONE
+    from platform_defs.operations.unsent.resend import GONE, NEWER, TOMBSTONE
 
     print_line(f"{pipeline}: {plural(done.found, 'message')} found in the log, {plural(done.sent, 'message')} sent")
     for refused, number in done.refused.items():
-        option = "--may-overwrite" if refused in (NEWER, TOMBSTONE) else "--may-double"
+        option = "--may-overwrite" if refused in (NEWER, GONE, TOMBSTONE) else "--may-double"
         lifted = f"To send them anyway, add {option}. " if refused.may_be_lifted else ""
         print_line(
             f"{plural(number, 'message')} not sent: {refused.why}. {lifted}To discard them: tidegate dlq discard "

@@ -127,13 +127,9 @@ class Resending:
         sent = [item for item in rest if item.unsent_id not in found.overwriting]
         if len(sent) < len(rest):
             done.refused[NEWER] += len(rest) - len(sent)
-        if now.tombstone_seconds is not None and keys:
-            since = time.time() - now.tombstone_seconds
-            safe = [item for item in sent if item.first_try > since or item.unsent_id not in keys]
-            if len(safe) < len(sent):
-                done.refused[TOMBSTONE] += len(sent) - len(safe)
-            sent = safe
-        self._send(held, now.topic, sent, done)
+        refused = {item.unsent_id: why for item in sent if item.unsent_id in keys and (why := _overwrites(item, now))}
+        done.refused.update(refused.values())
+        self._send(held, now.topic, [item for item in sent if item.unsent_id not in refused], done)
 
     def _send(self, held: HeldUnsent, topic: str, items: Sequence[UnsentId], done: Resent) -> None:
         sender = self.senders(topic) if items else None
@@ -167,6 +163,11 @@ class Resending:
 
 NEWER = Refusal("newer_in_log", "the log has a message with the same key that may be newer: they would overwrite it")
 
+GONE = Refusal(
+    "newer_gone",
+    "messages that came after them are gone from the log: they may overwrite the row of a newer one with the same key",
+)
+
 TOMBSTONE = Refusal(
     "tombstone_gone",
     "they are older than delete.retention.ms, for which the topic keeps tombstones: a later deletion of their key may "
@@ -183,6 +184,15 @@ def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Re
             yield item
         else:
             done.refused[why] += 1
+
+
+def _overwrites(item: UnsentId, now: TopicView) -> Refusal | None:
+    """Return why a message may overwrite a newer one of its key that is gone from the log; None if it cannot."""
+    why = refusal(item.log, now)
+    if why is not None and why.code in ("topic_recreated", "retention_passed", "log_truncated"):
+        return GONE
+    kept = now.tombstone_seconds
+    return None if kept is None or item.first_try > time.time() - kept else TOMBSTONE
 
 
 def _portions(held: HeldUnsent, outcomes: Sequence[Outcome]) -> Iterator[list[UnsentId]]:

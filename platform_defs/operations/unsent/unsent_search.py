@@ -23,6 +23,7 @@ Code = Literal[
     "log_truncated",
     "no_id",
     "newer_in_log",
+    "newer_gone",
     "tombstone_gone",
 ]
 Place = tuple[int, int]  # partition and offset
@@ -70,11 +71,11 @@ def refusal(log: UnsentLog, now: TopicView) -> Refusal | None:
 
 
 def ranges(logs: Iterable[LogEnds], now: TopicView) -> list[OffsetRange]:
-    """Return the ranges to read to find messages of `logs`: of each partition, from the lowest end to its
-    current end.
+    """Return the ranges to read to find messages of `logs`, and newer ones of their keys: of each partition, from the
+    lowest end to its current end; all of it if one was meant for a topic that was created again since.
     """
-    ends = [log for log in logs if log.topic_id == now.topic_id]
-    starts = {p: min((_end(log, p) for log in ends), default=0) for p in now.partitions}
+    every = [*logs]
+    starts = {p: min(_end(log, p) if log.topic_id == now.topic_id else 0 for log in every) for p in now.partitions}
     return [
         OffsetRange(now.topic, p, from_offset, held.written)
         for p, held in sorted(now.partitions.items())

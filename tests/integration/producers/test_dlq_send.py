@@ -306,6 +306,17 @@ def test_what_retention_has_passed_is_refused(desk: Desk) -> None:
     assert desk.send(may_double=True) == Resent(sent=1)
 
 
+def test_an_old_message_does_not_overwrite_a_newer_one_that_retention_has_deleted(desk: Desk) -> None:
+    desk.fail([Message(b"old", b"k"), Message(b"without a key")], *TIMED_OUT)
+    desk.world.send(desk.pipeline, [b"new"], keys=[b"k"], partition=1)
+    admin = desk.world.admin()
+    place = TopicPartition(desk.topic, 1, 1)
+    admin.delete_records([place])[place].result(10)
+    done = desk.send(of_state=True, may_double=True)
+    assert (done.sent, {why.code: number for why, number in done.refused.items()}) == (1, {"newer_gone": 1})
+    assert desk.send(of_state=True, may_double=True, may_overwrite=True) == Resent(sent=1)
+
+
 def test_an_old_message_does_not_overwrite_a_newer_one_of_its_key(desk: Desk) -> None:
     desk.fail([Message(b"old", b"k", timestamp_ms=1_700_000_000_000), Message(b"other", b"o")], *TIMED_OUT)
     desk.world.send(desk.pipeline, [b"new"], keys=[b"k"], partition=0)

@@ -108,7 +108,7 @@ FAILS = False  # from now on
 
 def failing_later(messages: DataFrame) -> DataFrame:
     """Make the rows, and later raise with the value, as if a system that it calls were away."""
-    return failing_python(messages) if FAILS else _postings(messages).drop("memo")
+    return failing_cast(messages) if FAILS else _postings(messages).drop("memo")
 
 
 def _postings(messages: DataFrame) -> DataFrame:
@@ -240,7 +240,9 @@ def test_a_verify_check_that_cannot_compare_shows_no_classified_value(
     world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, *, classified: bool
 ) -> None:
     planted = Planted()
-    pipeline = replace(world.new_pipeline("accumulate", classified=classified), transform=failing_later)
+    made = world.new_pipeline("accumulate", classified=classified, transform=failing_later)
+    tables = (replace(made.contract.row_table, batch_rules=()), *made.contract.accumulates)
+    pipeline = replace(made, contract=replace(made.contract, tables=tables))
     world.send_and_drain(pipeline, [transfer(1, memo=planted.secret)], partition=0)
     monkeypatch.setitem(globals(), "FAILS", True)
     job = compose([pipeline], spark=KeptSpark()).resolve_job_def("verify")

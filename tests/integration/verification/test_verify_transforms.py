@@ -141,7 +141,7 @@ def spark_dies_in_the_transform() -> None:
 
     one = contract({"a": ("string", "a")})
     versions = ContractVersions(one, {None: one}, {"a": STRING})
-    expected = Expected(Pipeline(one, killing), lambda: session, versions, Pinned(), other_transform=True)
+    expected = Expected(Pipeline(one, killing), lambda: session, versions, Pinned(), other_transform=True, hides=False)
     with pytest.raises(SparkAway, match="run the command again"):
         expected.rows(0, np.array([7]), pa.table({"a": ["x"]}))
 

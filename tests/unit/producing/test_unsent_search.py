@@ -55,6 +55,12 @@ def test_in_a_topic_created_again_all_is_read() -> None:
     assert {(part.partition, part.from_offset) for part in ranges([BEFORE], now)} == {(0, 5), (1, 0), (2, 0)}
 
 
+def test_all_is_read_for_messages_of_which_some_were_meant_for_the_topic_before() -> None:
+    """A newer message of a key of theirs may be anywhere in it."""
+    found = ranges([BEFORE, replace(BEFORE, topic_id="earlier")], NOW)
+    assert {(part.partition, part.from_offset) for part in found} == {(0, 5), (1, 0), (2, 0)}
+
+
 ENDS = st.lists(st.integers(0, 20), max_size=3)
 HELD = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=3)
 
