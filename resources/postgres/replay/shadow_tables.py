@@ -11,7 +11,7 @@ from psycopg import sql
 
 from platform_defs.contract.model.contract import Table
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.plan.replay_plan import History
+from platform_defs.engine.plan.replay_plan import SUFFIX, History
 from platform_defs.errors import BadInput
 from platform_defs.evolution.plan import plan
 from platform_defs.evolution.statements import Given, Statement
@@ -142,9 +142,17 @@ class BuiltBeside:
     def _create(self, connection: Connection) -> None:
         reshaping = self.reshaping(connection)
         for schema in self._schemas:
-            if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() != (None,):
+            found = connection.execute(
+                "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", [schema]
+            ).fetchone()
+            if found is not None:
+                other = (found[0] or "").removesuffix(SUFFIX)
                 raise BadInput(
-                    f"there is a schema {schema} that is not a replay's: rename it and try again", field=schema
+                    f"schema {schema} contains the replay of {other}: put that in place, or discard it: "
+                    f"tidegate replay {other} --discard"
+                    if found[0] and found[0].endswith(SUFFIX)
+                    else f"there is a schema {schema} that is not a replay's: rename it and try again",
+                    field=schema,
                 )
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
             connection.execute(

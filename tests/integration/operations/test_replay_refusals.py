@@ -125,6 +125,9 @@ def test_somebody_elses_schema_of_that_name_is_left_alone(world: World) -> None:
     world.rows(f"create schema {pipeline.name}__replay")
     with pytest.raises(BadInput, match="is not a replay's"):
         shown(world, pipeline)
+    world.rows(f"comment on schema {pipeline.name}__replay is 'other~replay'")
+    with pytest.raises(BadInput, match=r"contains the replay of other.* tidegate replay other --discard"):
+        shown(world, pipeline)
     world.rows(f"drop schema {pipeline.name}__replay")
     shown(world, pipeline)
 
