@@ -132,7 +132,9 @@ def _share(one: Field, other: Field) -> bool:
 
 
 def _contains(outer: Field, inner: Field) -> bool:
-    """Return True if the outer value contains the inner one, or is the same."""
+    """Return True if the outer value contains the inner one, or is the same: that of a Protobuf number is."""
+    if outer.number and (outer.number, outer.path[:-1]) == (inner.number, inner.path[:-1]):
+        return True
     pairs = product((outer.path, *outer.aliases), (inner.path, *inner.aliases))
     return any(a == b[: len(a)] for a, b in pairs)
 

@@ -111,6 +111,14 @@ def test_a_part_of_a_field_that_was_classified_shows_it() -> None:
     assert shown(beside, replace(beside, fields=(*beside.fields, name))) == []
 
 
+def test_a_protobuf_field_that_is_renamed_by_its_number_is_the_same_value() -> None:
+    old, other = good(), Field("phone", STRING, False, (), classification="pii", number=4)
+    email = Field("email", STRING, False, (), classification="pii", number=3)
+    mail = Field("mail", STRING, False, (), number=3)
+    before = replace(old, fields=(*old.fields, email, other))
+    assert shown(before, replace(old, fields=(*old.fields, mail, other))) == ["field mail is no longer classified"]
+
+
 def test_the_last_classified_field_is_not_removed_unnoticed() -> None:
     """Its column stays in the table, and its values in dead letters and in the topic: from then on they are shown."""
     old = good()
