@@ -12,7 +12,7 @@ from tests.chaos.postgres.network import aborted_messages_for_longer_than_the_pa
 from tests.chaos.scenario import Chaos, Scenario
 from tests.support.world import World
 
-QUICK = "connection cut after COMMIT is done"
+QUICK = "Postgres restarted between stage and publish"
 BESIDE = "lookup with a wrong value"  # beside the representative of its class
 PLAYED = {name: found for name, found in SCENARIOS.items() if found.representative or name == BESIDE}
 
