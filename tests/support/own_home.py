@@ -10,9 +10,17 @@ import pytest
 
 from resources.local import stack
 
-# Ctrl-C interrupts it, even if the parent of the tests ignores SIGINT.
-_CODE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-TIDEGATE = [sys.executable, "-c", f"{_CODE}; from platform_defs.cli.main import main; main()"]
+# Signals end it, even if the parent of the tests ignores SIGINT: Dagster then makes a worker ignore SIGTERM as well.
+_CODE = """
+import signal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+from platform_defs.cli.main import main
+
+main()
+"""
+TIDEGATE = [sys.executable, "-c", _CODE]
 
 
 @contextmanager
