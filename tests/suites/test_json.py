@@ -269,7 +269,7 @@ def test_json_test_suite_is_read_by_each_reader_as_it_says() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [24, pytest.param(1, marks=[pytest.mark.longest, pytest.mark.timeout(1_800)])])
+@pytest.mark.parametrize("every", [96, pytest.param(1, marks=[pytest.mark.longest, pytest.mark.timeout(1_800)])])
 def test_the_suites_numbers_are_exact_or_refused_in_every_spelling_and_type(every: int) -> None:
     found = counted("JSONTestSuite's numbers, respelled", of_numbers(every))
     assert found.faults == []
