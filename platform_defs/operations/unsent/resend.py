@@ -165,7 +165,8 @@ NEWER = Refusal("newer_in_log", "the log has a message with the same key that ma
 
 GONE = Refusal(
     "newer_gone",
-    "messages that came after them are gone from the log: they may overwrite the row of a newer one with the same key",
+    "messages that came after them are gone from the log, perhaps a newer one with the same key, whose row they would "
+    "overwrite",
 )
 
 TOMBSTONE = Refusal(
