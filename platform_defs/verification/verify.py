@@ -73,19 +73,17 @@ def verify(
 ) -> Report:
     """Compare the pipeline's tables with its topic. It runs beside the pipeline and writes nothing.
 
-    `spark` is called for a session only if the pipeline has a transform; by default one is started. Values that the
-    contract `hides` classifies are not shown, nor those of the pipeline's and of the one in force. Raises BadInput if
-    the topic, the ledger or a table is missing, the topic was created again or the contract names another one,
-    BrokerAway and LedgerAway.
+    `spark` is called for a session only if the pipeline has a transform; by default one is started. Values that
+    `hides` classifies, by default the pipeline's contract, are not shown, nor those of the one in force. Raises
+    BadInput if the topic, the ledger or a table is missing, the topic was created again or the contract names another
+    one, BrokerAway and LedgerAway.
     """
     started = time.monotonic()
-    findings = Findings.of(pipeline.contract)
+    findings = Findings.of(hides or pipeline.contract)
     with take_snapshot(endpoints.postgres_url, pipeline.contract) as snapshot:
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")
-        for contract in (snapshot.contract, hides):
-            if contract:
-                findings.also_hide(contract)
+        findings.also_hide(snapshot.contract)
         refuse_unlike(snapshot)
         with closing(topic_of(endpoints, snapshot.versions, pipeline)) as topic:
             same_topic(topic, snapshot)

@@ -127,7 +127,7 @@ class Resending:
         sent = [item for item in rest if item.unsent_id not in found.overwriting]
         if len(sent) < len(rest):
             done.refused[NEWER] += len(rest) - len(sent)
-        refused = {item.unsent_id: why for item in sent if item.unsent_id in keys and (why := _overwrites(item, now))}
+        refused = dict(_overwriting([item for item in sent if item.unsent_id in keys], now))
         done.refused.update(refused.values())
         self._send(held, now.topic, [item for item in sent if item.unsent_id not in refused], done)
 
@@ -187,13 +187,16 @@ def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Re
             done.refused[why] += 1
 
 
-def _overwrites(item: UnsentId, now: TopicView) -> Refusal | None:
-    """Return why a message may overwrite a newer one of its key that is gone from the log; None if it cannot."""
-    why = refusal(item.log, now)
-    if why is not None and why.code in ("topic_recreated", "retention_passed", "log_truncated"):
-        return GONE
-    kept = now.tombstone_seconds
-    return None if kept is None or item.first_try > time.time() - kept else TOMBSTONE
+def _overwriting(items: Sequence[UnsentId], now: TopicView) -> Iterator[tuple[UUID, Refusal]]:
+    """Yield the messages that may overwrite a newer one of their key that is gone from the log, with the reason."""
+    reasons = {log: refusal(log, now) for log in {item.log for item in items}}
+    since = None if now.tombstone_seconds is None else time.time() - now.tombstone_seconds
+    for item in items:
+        why = reasons[item.log]
+        if why is not None and why.code in ("topic_recreated", "retention_passed", "log_truncated"):
+            yield item.unsent_id, GONE
+        elif since is not None and item.first_try <= since:
+            yield item.unsent_id, TOMBSTONE
 
 
 def _portions(held: HeldUnsent, outcomes: Sequence[Outcome]) -> Iterator[list[UnsentId]]:

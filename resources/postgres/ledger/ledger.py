@@ -113,7 +113,7 @@ class Ledger:
         return [StartedPosition(**row) for row in self._rows("started_positions", pipeline=pipeline)]
 
     def read_before(self, pipeline: str, topic_id: str) -> dict[int, int]:
-        """Return the end offset up to which the pipeline's batches have ever read this log, by partition."""
+        """Return the offset up to which the pipeline has read this log, by partition, when it last left it."""
         rows = self._rows("read_before", pipeline=pipeline, topic_id=topic_id)
         return {row["partition"]: row["until_offset"] for row in rows}
 

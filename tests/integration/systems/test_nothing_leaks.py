@@ -244,7 +244,7 @@ def test_a_verify_check_that_cannot_compare_shows_no_classified_value(
     tables = (replace(made.contract.row_table, batch_rules=()), *made.contract.accumulates)
     pipeline = replace(made, contract=replace(made.contract, tables=tables))
     world.send_and_drain(pipeline, [transfer(1, memo=planted.secret)], partition=0)
-    monkeypatch.setitem(globals(), "FAILS", True)
+    monkeypatch.setitem(globals(), "FAILS", True)  # of this file: the transform's source must stay the same
     job = compose([pipeline], spark=KeptSpark()).resolve_job_def("verify")
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     assert "even on a retry" in str(failure(result).description)
