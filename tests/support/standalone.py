@@ -73,7 +73,7 @@ class Standalone:
         try:
             with urllib.request.urlopen(f"http://{LOCALHOST}:{self.web_port}/json/", timeout=5) as answer:
                 state: dict[str, Any] = json.load(answer)
-        except OSError:  # no answer yet, or a late one
+        except (OSError, ValueError):  # no answer yet, a late one, or a page of HTML until /json/ is served
             return -1
         return sum(worker["state"] == "ALIVE" for worker in state["workers"])
 
