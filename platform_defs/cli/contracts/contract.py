@@ -169,7 +169,7 @@ def check(
 
     \b
     JSON: against, fits, error (why nothing was compared), contracts:
-      pipeline, file, line, result (fits, does not fit, not asked, new)
+      pipeline, file, line, result (fits, does not fit, not compared, new)
       version, becomes, bump, changes (as tidegate contract diff)
       problems      why it does not fit, or could not be compared
       notices       other findings, which do not affect the result

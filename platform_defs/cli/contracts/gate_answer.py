@@ -14,7 +14,7 @@ def show(found: Gate, form: str) -> None:
         contracts = list(map(_json, found.contracts))
         print_json({"against": found.against, "fits": found.code == 0, "error": found.error, "contracts": contracts})
         return
-    if found.error and not any(item.result == "not asked" for item in found.contracts):  # else each of them reports it
+    if found.error and not any(item.result == "not compared" for item in found.contracts):  # each of those says it
         message = f"Nothing was compared with {found.against}: {found.error}"
         print_line(f"::error title=tidegate contract check::{_data(message)}" if form == "github" else message)
     elif not found.contracts and form == "text":

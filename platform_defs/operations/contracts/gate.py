@@ -27,7 +27,7 @@ from resources.process.settings import settings
 if TYPE_CHECKING:
     from resources.postgres.ledger.contract_ledger import ContractLedger
 
-Check = Callable[[Contract], Checked]  # never raises errors of a system or a user's file: `not asked`
+Check = Callable[[Contract], Checked]  # never raises errors of a system or a user's file: `not compared`
 InUse = Callable[[Contract], Sequence[WriterSchema]]
 Before = Callable[[Contract], Contract | None]  # the earlier contract; None if there was none
 
@@ -63,7 +63,7 @@ def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequen
     kept = load(Path(against))
     found = [contract for contract in contracts if contract.pipeline == kept.pipeline]
     if not found:
-        raise BadInput(f"it is a contract of {kept.pipeline}, which is not one of the pipelines to check")
+        raise BadInput(f"{against} is a contract of {kept.pipeline}, which is not one of the pipelines to check")
     return partial(_compared, lambda _: kept), found
 
 
@@ -85,7 +85,7 @@ def _compared(before: Before, contract: Contract, in_use: InUse | None = None) -
 
 
 def _not_asked(contract: Contract, error: Exception) -> Checked:
-    return Checked(contract.pipeline, contract.path, "not asked", problems=(str(error),))
+    return Checked(contract.pipeline, contract.path, "not compared", problems=(str(error),))
 
 
 def _broken(item: BrokenContract) -> Checked:

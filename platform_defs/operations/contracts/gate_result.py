@@ -6,7 +6,7 @@ from typing import Literal
 
 from platform_defs.evolution.plan import ChangePlan
 
-Result = Literal["fits", "new", "does not fit", "not asked"]
+Result = Literal["fits", "new", "does not fit", "not compared"]
 
 
 @dataclass(frozen=True)
@@ -38,4 +38,4 @@ class Gate:
         if self.error is not None:
             return 2
         found = {item.result for item in self.contracts}
-        return 1 if "does not fit" in found else 2 if "not asked" in found else 0
+        return 1 if "does not fit" in found else 2 if "not compared" in found else 0

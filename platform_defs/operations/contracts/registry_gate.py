@@ -36,7 +36,7 @@ class RegistryGate:
         return ledger_if_any()
 
     def check(self, contract: Contract) -> Checked:
-        """Return the result for the contract; `not asked` if the registry is away."""
+        """Return the result for the contract; `not compared` if the registry is away."""
         try:
             found, unasked = self._survey(contract)
             skips = contract.wire.other_records == "skip"
@@ -44,7 +44,7 @@ class RegistryGate:
             wrong = [f"{one.place}, does not fit: {one.reason}" for one in found.schemas if one.fit not in fits]
             refused, noticed = self._refused(contract)
         except (TidegateError, OSError) as error:
-            return Checked(contract.pipeline, contract.path, "not asked", problems=(str(error),))
+            return Checked(contract.pipeline, contract.path, "not compared", problems=(str(error),))
         result = "does not fit" if wrong + refused else "fits"
         problems, notices = (*wrong, *refused), (_counted(found), *unasked, *noticed)
         return Checked(contract.pipeline, contract.path, result, problems=problems, notices=notices)

@@ -136,7 +136,7 @@ def test_where_nothing_is_compared_a_broken_contract_is_answered_all_the_same(
     assert found.code == 2
     results = {item.pipeline: item.result for item in found.contracts}
     assert results["web/page_views"] == "does not fit"
-    assert {*results.values()} == {"does not fit", "not asked"}
+    assert {*results.values()} == {"does not fit", "not compared"}
     show(found, "text")
     assert "/nowhere/none.odcs.yaml" in capsys.readouterr().out
 
