@@ -115,7 +115,8 @@ def _version(wanted: bool) -> None:
         "Every command except psql takes -o json, which prints one JSON document to stdout. Progress and errors go to "
         "stderr.\n\n"
         "Exit codes: 0: done; 1: the command failed, plan found a halt, verify found a difference, or doctor found an "
-        "error; 2: wrong usage; 3: verify could not compare; 10: the cluster is unhealthy, a reassignment has not "
+        "error; 2: wrong usage, or contract check could not compare; 3: verify could not compare; 10: the "
+        "cluster is unhealthy, a reassignment has not "
         "ended, or topics plan --exit-code found changes; 128 + N: signal N ended the command (130: interrupted)."
     )
 )

@@ -126,7 +126,7 @@ def _even(voters: int) -> Finding:
     return Finding(
         "even_voters",
         False,
-        f"{voters} voters tolerate the loss of {borne or 'none'}, as {voters - 1} {'does' if voters == 2 else 'do'}",
+        f"{voters} voters tolerate the loss of {borne or 'none'}, no more than {voters - 1} would",
         "kafka-metadata-quorum.sh add-controller, or remove-controller, for an odd number",
     )
 
@@ -210,7 +210,7 @@ def _of_internal_topics(observed: Observed) -> Iterator[Finding]:
                 "internal_topic",
                 False,
                 f"{topic} has {plural(factor, 'replica')} in a cluster of "
-                f"{plural(len(observed.brokers), 'broker')}: Kafka's own state is lost with them",
+                f"{plural(len(observed.brokers), 'broker')}: Kafka's own state is lost if the brokers with it fail",
                 f"tidegate cluster reassign plan {topic} --replication-factor {wanted}",
             )
 

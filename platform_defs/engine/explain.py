@@ -58,10 +58,10 @@ def dead_letter_limit(limits: Limits, pending: PendingBatch | None) -> str:
     if pending is not None and pending.set_aside is not None:
         return "the whole batch, as decided with tidegate resolve"
     if pending is not None and pending.dead_letters_accepted:
-        return "accepted for this batch with tidegate resolve, however many there are"
+        return "no limit for this batch, as decided with tidegate resolve"
     return (
         f"halts above {limits.dead_letter_share:.0%} of the batch, or of the latest {limits.window_messages:,.0f} "
-        f"messages, once there are {limits.dead_letter_minimum:,}"
+        f"messages, once there are {limits.dead_letter_minimum:,} dead letters"
     )
 
 
@@ -89,7 +89,7 @@ class _Batch:
         if plan.waiting:
             verb = "waits" if len(plan.waiting) == 1 else "wait"
             waiting = f"{noun_for(len(plan.waiting), 'Partition')} {', '.join(map(str, plan.waiting))} {verb}"
-            yield f"{waiting} until the older ones have been read: a key may have moved from one of them."
+            yield f"{waiting} until the older partitions have been read: keys may have moved from there."
 
     def read(self) -> Iterator[str]:
         ranges = self.plan.ranges

@@ -7,7 +7,7 @@ TidegateError
 │   ├── RunStopped           the run was stopped before it had published the batch; the next one reads it again
 │   ├── TransformChanged     a file that the transform imports has changed; the next run, with it, reads the batch again
 │   ├── BrokerAway           Kafka did not answer within the limit
-│   ├── RegistryAway         the schema registry did not answer within the limit
+│   ├── RegistryAway         the schema registry returned no usable answer within the limit
 │   ├── LedgerAway           Postgres did not answer within the limit, or cannot serve the request at the moment
 │   ├── SparkAway            Spark lost the job: an executor, the session or its files are gone
 │   ├── OffsetsUnavailable   the broker does not have the requested offsets; the next run finds out why
@@ -29,16 +29,16 @@ TidegateError
 │   └── BatchTooSlow         its Spark job was still running after the time limit, and was cancelled
 ├── NotDelivered             Kafka did not acknowledge a message; the error says whether it may be in the log
 ├── UnsentLost               messages that were not delivered could not be kept, neither in Postgres nor in a file
-├── ProducerBroken           a producer cannot go on; a new one resolves what it left open
+├── ProducerBroken           a producer cannot continue; a new one resolves what it left open
 │   └── ProducerFenced       a newer producer with the same transactional.id took over
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/errors/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
     ├── SeveralMistakes      a file has more than one mistake; it lists all of them
-    ├── AccessDenied         a system rejects this user's login, or denies it a right
+    ├── AccessDenied         Kafka rejects this user's login, or the user lacks an ACL
     ├── TopicMissing         Kafka has no topic of the contract's name
     ├── SchemasNotGiven      messages name schemas that the registry does not return, although it is up
-    ├── OtherCluster         a task reached another cluster than the one that the batch was planned on
+    ├── OtherCluster         a task reached a different cluster from the one that the batch was planned on
     ├── OtherInstall         a task runs on a machine with another installation of Tidegate
     ├── LedgerMissing        the database has no ledger yet
     ├── LedgerOutdated       the ledger is older than this version of Tidegate; `tidegate migrate`
@@ -101,7 +101,7 @@ class PipelineHeld(Retryable):
 
 
 class RunStopped(Retryable):
-    """The run was stopped, and with it the Spark job of its batch. This is no failure, and is not counted."""
+    """The run was stopped, and with it the Spark job of its batch. It does not count as a failure."""
 
 
 class TransformChanged(Retryable):
@@ -138,7 +138,7 @@ class OffsetsUnavailable(Retryable):
 
 
 class MessageUnreadable(Retryable):
-    """The log has something that the Kafka client cannot read: it is damaged, or packed in an unknown way."""
+    """The log has something that the Kafka client cannot read: it is corrupt, or its compression codec is unknown."""
 
 
 class LogTruncated(Retryable):
@@ -176,8 +176,8 @@ class NotReproduced(Retryable):
 
 
 class MessagesSuspected(Retryable):
-    """The transform fails on some messages of a batch and not on others. What it calls may be away for these: they
-    become dead letters only if they still fail after a while.
+    """The transform fails on some messages of a batch and not on others. A service that it calls may be unavailable
+    for these: they become dead letters only if they keep failing.
     """
 
 
@@ -243,7 +243,7 @@ class SeveralMistakes(BadInput):
 
 
 class AccessDenied(BadInput):
-    """A system rejects this user's login, or denies it a right. Tried again until access is granted."""
+    """Kafka rejects this user's login, or the user lacks an ACL. Retried until access is granted."""
 
 
 class TopicMissing(BadInput):
@@ -260,11 +260,11 @@ class TopicMissing(BadInput):
 
 
 class OtherCluster(BadInput):
-    """A task reached another cluster than the one that the batch was planned on, as behind another DNS."""
+    """A task reached a different cluster from the one that the batch was planned on: its DNS may differ."""
 
 
 class OtherInstall(BadInput):
-    """A task runs on a machine whose installation of Tidegate is not that of the run: it may decode by other rules."""
+    """A task runs on a machine with a different installation of Tidegate, which may decode differently."""
 
 
 class LedgerMissing(BadInput):
@@ -303,7 +303,7 @@ class TransformFailed(TidegateError):
 
 
 class BatchRejected(TidegateError):
-    """The batch as a whole cannot be published. Nothing was; the offsets stay, and are tried again after a back-off."""
+    """The batch as a whole cannot be published. Nothing was; the same offsets are retried after a back-off."""
 
 
 class GateFailed(BatchRejected):
@@ -318,11 +318,13 @@ class GateFailed(BatchRejected):
 
 
 class TransformBroken(BatchRejected):
-    """The transform fails on every message that it is tried on: it, or what it calls, is at fault, and no message."""
+    """The transform fails on every message that it is tried on: not a message, but the transform or
+    a service that it calls is at fault.
+    """
 
 
 class TooManyRefused(BatchRejected):
-    """The transform or the table refuses more messages of a batch than are isolated."""
+    """The transform or the table refuses more messages of a batch than Tidegate isolates one by one."""
 
 
 class BatchTooSlow(BatchRejected):
@@ -397,8 +399,8 @@ class TransactionAborted(Retryable):
 
 
 class ProducerBroken(TidegateError):
-    """A producer cannot go on: close it and make a new one. Whether the transaction that it was in has been committed
-    is unknown until a new producer with the same transactional.id has started: only then read the log.
+    """A producer cannot continue: close it and create a new one. Whether its last transaction was committed is
+    unknown until a new producer with the same transactional.id has started: read the log only then.
     """
 
 
@@ -427,10 +429,11 @@ class RegistryAway(Retryable):
         cls, registry: str, what: str, seconds: float, reason: str, status: int | None, *, refused: bool = False
     ) -> "RegistryAway":
         return cls(
-            f"the schema registry at {registry} did not answer within {max(1, round(seconds))} s when asked for "
-            f"{what}: {reason}. Is it up (tidegate stack status), and are TIDEGATE_REGISTRY_URL and the user correct?",
+            f"the schema registry at {registry} returned no usable answer for {what} within "
+            f"{max(1, round(seconds))} s: {reason}. Is it up (tidegate stack status), and are "
+            "TIDEGATE_REGISTRY_URL and the user correct?",
             status=status,
-            seen=f"the schema registry at {registry} does not answer when asked for {what}: {reason}",
+            seen=f"the schema registry at {registry} returns no usable answer for {what}: {reason}",
             refused=refused,
         )
 
@@ -441,8 +444,8 @@ class RegistryAway(Retryable):
 
 
 class SchemasNotGiven(BadInput):
-    """Messages name schemas that the registry does not return, although it is up. Unlike its absence, the messages
-    cause this: ten tries halt the pipeline.
+    """Messages name schemas that the registry does not return, although it is up. The messages cause this, not
+    an outage of the registry: ten failed tries halt the pipeline.
     """
 
     @classmethod

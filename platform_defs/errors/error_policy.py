@@ -212,7 +212,7 @@ REGISTRY: Sequence[ErrorRule] = (
         "none 408 425 429 500 502 503 504",
         AWAY,
         "No response, an incomplete one, one that is not the registry's JSON, or the registry is too busy. Retried "
-        "for 25 seconds, like any other status. If the registry then answers for other schemas, it is available "
+        "for 25 seconds, like every status but 404. If the registry then answers for other schemas, it is available "
         "and refuses only this one: that is `bad input`. This does not apply to 408, 425, 429 and 503, which are "
         "never about one schema.",
     ),

@@ -44,7 +44,7 @@ from resources.endpoints import connection
 from resources.postgres.batch.auditor import warm_up
 from resources.spark.session import SparkResource
 
-ENDED = "the Spark session ended; the next run reads the pipelines that this run did not get to"
+ENDED = "the Spark session ended; the next run reads the remaining pipelines"
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 
 

@@ -27,7 +27,7 @@ def nightly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleD
         whole=False,
         cron_schedule=NIGHTLY_VERIFY,
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Checks every night that no message was lost or repeated since the check before.",
+        description="Checks every night that no message was lost or repeated since the previous check.",
     )
 
 

@@ -225,7 +225,7 @@ def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: 
     if not due:
         return dg.SensorResult(skip_reason=_reasons({name: str(reason) for name, reason in decided.items()}))
     if working.runs >= most:
-        return dg.SensorResult(skip_reason=f"{_names(due)} due, but {plural(working.runs, 'run')} already in progress")
+        return dg.SensorResult(skip_reason=f"{_names(due)} due, but no more runs may start: {working.runs} in progress")
     by_name = {item.contract.pipeline: item for item in seen}
     late = [item for item in due if working.is_stuck(now - _should_have_begun(item, by_name[item.pipeline]))]
     if working.looks_itself and not late:

@@ -77,7 +77,7 @@ _EVERY = (
     JavaOption("max.in.flight.requests.per.connection", "max.in.flight", note="librdkafka takes both names"),
     JavaOption("max.request.size", "message.max.bytes", "bytes", "bytes", 1),
     _same("metadata.max.age.ms", "ms"),
-    JavaOption("metadata.max.idle.ms", note="librdkafka forgets no topic that it writes to"),
+    JavaOption("metadata.max.idle.ms", note="librdkafka keeps the metadata of each topic that it writes to"),
     _same("metadata.recovery.rebootstrap.trigger.ms", "ms"),
     _same("metadata.recovery.strategy"),
     JavaOption(
@@ -99,7 +99,7 @@ _EVERY = (
         "ms",
         "ms",
         1,
-        "how long brokers may wait for replicas; Java's meaning is socket.timeout.ms",
+        "how long brokers wait for replicas; Java's request.timeout.ms is socket.timeout.ms here",
     ),
     _same("retries"),
     _same("retry.backoff.max.ms", "ms"),

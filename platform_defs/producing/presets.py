@@ -45,7 +45,7 @@ _NONE = (0, "Without acknowledgements, the producer never learns of a failure th
 _HUNDRED = (100, "With a back-off from 100 ms to 1 s, this lasts about 97 s.")
 _FOREVER = (MOST, "Retries are limited by time (message.timeout.ms), not by number.")
 _ALL = ("all", "Acknowledged when every in-sync replica has the message: losing the leader loses nothing.")
-_PLAIN = (False, "A retry may write a message twice, and after later ones.")
+_PLAIN = (False, "A retry may write a message twice, or after later ones.")
 _IDEMPOTENT = (True, "Brokers track each batch's sequence number: none is written twice or out of order.")
 _FIVE = (5, "The maximum at which brokers preserve the order of an idempotent producer.")
 _FIVE_PLAIN = (5, "The same as with idempotence, so that only idempotence differs.")
@@ -132,7 +132,7 @@ _EVERY = (
     ),
     _preset(
         "transactional",
-        "all or nothing per transaction, also across a restart with the same id, which fences the older producer",
+        "all or nothing per transaction; a restart with the same transactional.id fences the older producer",
         "commit",
         acks=_ALL,
         enable_idempotence=_IDEMPOTENT,

@@ -154,8 +154,8 @@ def cluster_known(plan: Plan, evidence: Evidence) -> Iterator[Violation]:
 def _loss(declared: Declared, one: Unread) -> str:
     if one.change.lost_to == "upsert":
         loss = (
-            f", and tombstones among {one.expiring:,} of them could be removed before it does ({TOMBSTONES} after "
-            f"{DELAY}): the rows that they delete would remain forever"
+            f", and tombstones among {one.expiring:,} of them could be removed before it reads them "
+            f"({TOMBSTONES} after {DELAY}): the rows that they delete would remain forever"
         )
     elif one.change.milliseconds is None:
         loss = ", which this could delete"

@@ -74,7 +74,7 @@ def durable(declared: Declared, observed: Observed) -> Iterator[Violation]:
         message = f"{ISR} 1: {lost} the only broker that has them, even with acks=all. Write {ISR} 2"
         yield said(declared, "warn", "durable", message, f"config.{ISR}", "replicationFactor")
     if (setting(observed, declared.topic, declared.config, UNCLEAN) or "").lower() == "true":
-        message = f"{UNCLEAN} lets a replica that lacks messages lead: {lost} it. Write false"
+        message = f"{UNCLEAN} lets a replica that is not in sync become leader: {lost} its predecessor. Write false"
         yield said(declared, "warn", "durable", message, f"config.{UNCLEAN}")
 
 

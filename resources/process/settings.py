@@ -108,7 +108,7 @@ class Settings(BaseSettings):
     spark_secret: SecretStr | None = Field(
         default=None,
         description=(
-            "The secret that a standalone Spark cluster knows its applications by (its "
+            "The secret by which a standalone Spark cluster authenticates applications (its "
             "`spark.authenticate.secret`). With it, tasks, which carry passwords, are encrypted in transit. YARN and "
             "Kubernetes do not need it."
         ),
@@ -143,8 +143,8 @@ class Settings(BaseSettings):
         gt=0,
         allow_inf_nan=False,
         description=(
-            "After how many days Dagster's runs, with their events and output, are removed by the nightly job "
-            "`prune`. The latest event of each asset and check stays. The retention of batches is set in each "
+            "The number of days after which the nightly job `prune` removes Dagster's runs, with their events and "
+            "output. The latest event of each asset and check stays. The retention of batches is set in each "
             "contract (`retention`)."
         ),
         examples=["90"],

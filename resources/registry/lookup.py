@@ -71,8 +71,8 @@ class Lookup:
         """
         if self.address is None:
             raise RegistryAway(
-                f"{what} is not in the ledger yet, and there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, "
-                "or start the embedded one (tidegate stack up). Nothing was published; the batch will be read again"
+                f"{what} cannot be looked up, since no schema registry is configured: set TIDEGATE_REGISTRY_URL, or "
+                "start the embedded one (tidegate stack up). Nothing was published; the batch will be read again"
             )
         client = client_of(self.address)
         return client.hurried(self.address.pace.again) if _away.has(str(self.address)) or _is_another_try() else client

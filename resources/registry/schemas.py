@@ -112,7 +112,7 @@ class RegistrySchemas:
         """
         if self._comparison is None:
             return True
-        client, address, pipeline = self.lookup.client("schemas in use"), str(self.lookup.address), self.lookup.pipeline
+        client, address, pipeline = self.lookup.client(), str(self.lookup.address), self.lookup.pipeline
         agrees = self._comparison.agrees(client)
         if agrees is False:
             raise RegistryAway(  # another registry's answers are not kept with these

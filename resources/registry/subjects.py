@@ -103,7 +103,11 @@ class Subjects(RegistryClient):
         what, where = f"the registration of a schema under {subject}", f"{_path(subject)}/versions"
         found = self._request(what, where, _id, _body(kind, document), method="post")
         if found is None:
-            raise BadInput(f"the schema registry at {self.registry} cannot store {subject}", field=subject)
+            raise BadInput(
+                f"the schema registry at {self.registry} did not register a schema under {subject}: it returned 404. "
+                "Check TIDEGATE_REGISTRY_URL",
+                field=subject,
+            )
         return found
 
     def level(self, subject: str) -> str | None:
@@ -118,7 +122,8 @@ class Subjects(RegistryClient):
         what = f"the compatibility level {level} for {subject}"
         if self._request(what, _config(subject), bool, {"compatibility": level}, method="put") is None:
             raise BadInput(
-                f"the schema registry at {self.registry} cannot store a compatibility level for {subject}",
+                f"the schema registry at {self.registry} did not set a compatibility level for {subject}: it "
+                "returned 404. Check TIDEGATE_REGISTRY_URL",
                 field=subject,
             )
 
@@ -142,7 +147,7 @@ class Subjects(RegistryClient):
                 if error.http_status_code not in _REFUSED:
                     raise
                 message = _words(self._without_secrets(str(error.error_message)))
-            raise BadInput(f"the schema registry at {self.registry} refuses ({what}): {message}")
+            raise BadInput(f"the schema registry at {self.registry} refuses {what}: {message}")
 
         asking = replace(self._asking(None), one_try=2 * self.pace.one_try, rounds=ROUNDS)
         return self._ask(what, question, asking)

@@ -12,7 +12,7 @@ MEANINGS = {
     ErrorPolicy.REFUSED_ROW: "the message is found and becomes a dead letter; the other messages commit",
     ErrorPolicy.SUSPECT: "the same, if it fails repeatedly while another message passes",
     ErrorPolicy.DENIED: (
-        "a password or a right is missing or wrong; retried until corrected, at least every five minutes"
+        "Kafka rejects the login, or an ACL is missing; retried until corrected, at least every five minutes"
     ),
     ErrorPolicy.BAD_INPUT: "a contract, table, setting or right must be corrected; retried like `retry`",
     ErrorPolicy.HALT: "the pipeline halts at once",

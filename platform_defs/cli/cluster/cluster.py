@@ -109,9 +109,9 @@ def _show_if_new(seen: Observed, found: Health, shown: Health | None, output: Ou
 def skew(topic: str | None = TopicArgument, output: OutputOption = Output.human) -> None:
     """Show how evenly replicas, leaders and bytes are spread over the brokers.
 
-    A topic's percentages are computed as in CMAK, from in-sync replicas. Here
-    B is the number of brokers that have such replicas of the topic. Skew is
-    the share of these brokers with more than ceil(partitions / B * replication
+    A topic's percentages are computed as in CMAK, from in-sync replicas. B is
+    the number of brokers with an in-sync replica of the topic. Skew is the
+    share of these brokers with more than ceil(partitions / B * replication
     factor) replicas, leader skew the share that lead more than ceil(partitions
     / B) partitions. Spread is the share of all brokers that have the topic: a
     topic on one broker of three has 0% skew and 33% spread. Preferred is the
@@ -166,7 +166,9 @@ def elect(
       refused        topic, partition, reason
     """
     if unclean and (topic is None or confirm != topic):
-        raise typer.BadParameter("--unclean can lose acknowledged messages: name one topic, and again with --confirm")
+        raise typer.BadParameter(
+            "--unclean can lose acknowledged messages: name one topic, and repeat its name with --confirm"
+        )
     asked = _look().partitions
     before = asked.topics(None if topic is None else [topic]).partitions
     wanted = [item for item in before if item.leader is None or not (unclean or item.led_by_preferred)]

@@ -22,9 +22,7 @@ def export(
         Literal["avro", "protobuf", "json"] | None,
         typer.Option("--format", help="The schema language.", show_default="the contract's format"),
     ] = None,
-    assign: bool = typer.Option(
-        False, "--assign", help="Write the fieldNumber of fields that have none into the file."
-    ),
+    assign: bool = typer.Option(False, "--assign", help="Assign a fieldNumber to each field without one, in the file."),
     output: OutputOption = Output.human,
 ) -> None:
     """Print the contract's message as an Avro, Protobuf or JSON schema.
@@ -107,7 +105,7 @@ def import_(
 ) -> None:
     """Create a contract from a schema in the registry or in a file.
 
-    Names become lower-case columns, with the message's key as physicalName.
+    Names become lower-case columns, with the field's name as physicalName.
     Nested records are flattened. An array of single values becomes an array
     column; other arrays, maps and unions become json columns. The output and
     the file's comments list what was guessed and what was left out.

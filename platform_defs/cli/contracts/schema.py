@@ -37,7 +37,7 @@ def list_(pipeline: PipelineArgument, output: OutputOption = Output.human) -> No
     \b
     JSON: pipeline, subject, subject_name_strategy (TopicNameStrategy,
     RecordNameStrategy, TopicRecordNameStrategy; null: a custom name),
-    unasked (the registry or the ledger, if there is none), schemas:
+    unasked (the registry or the ledger, if not configured), schemas:
       key           the registry's id, or a GUID
       version       in the subject; null if the subject does not have it
       format, fit (fits, does not fit, other record), reason

@@ -108,12 +108,12 @@ def watch(
                 created, deleted, joined, left, state, assignment;
                 away (no broker answers) and back
       group     null for away and back
-      type, state      of group, created and state
-      before           of state: the state before
-      members          of group: as in tidegate groups describe
+      type, state      for group, created and state
+      before           for state: the previous state
+      members          for group: as in tidegate groups describe
       member_id, client_id, host, instance_id, partitions (what it has now),
-      gained, lost     of joined, left and assignment
-      reason           of away
+      gained, lost     for joined, left and assignment
+      reason           for away
     """
     from platform_defs.cli.signals import until_signal
     from platform_defs.operations.kafka.watch_groups import Watch

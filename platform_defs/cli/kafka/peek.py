@@ -57,12 +57,12 @@ def peek(
       read        how many messages were read
       messages    partition, offset
         timestamp_ms, timestamp_type  null, or CreateTime or LogAppendTime
-        key       null, or base64, bytes (the length) and, as far as there is
-                  one, text
+        key       null, or base64, bytes (the length) and, if it can be
+                  decoded, text
         headers   name, value (as key)
         tombstone    whether it has no value
         fields       null, or the contract's fields
-        value        null, or as key; of a decoded message its length alone
+        value        null, or as key; for a decoded message, only its length
         dead_letter  null, or stage, error_class, error_message, field
         other_record  whether its record is one that the contract skips
     """

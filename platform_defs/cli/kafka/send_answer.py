@@ -101,7 +101,7 @@ def _checked(prepared: Prepared) -> str:
         return "unchecked: no contract reads it"
     if not prepared.is_checked:
         return "unchecked (--unchecked)"
-    return f"by the contract of {prepared.contract.pipeline}"
+    return f"checked against the contract of {prepared.contract.pipeline}"
 
 
 def _placed(prepared: Prepared) -> str:

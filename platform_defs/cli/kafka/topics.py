@@ -30,7 +30,7 @@ Recreate = Annotated[bool, typer.Option("--recreate", help="Create missing topic
 NewCluster = Annotated[
     str | None,
     typer.Option(
-        metavar="ID", help="The id of the cluster that replaces the one of the first apply.", show_default=False
+        metavar="ID", help="The id of the new cluster, if it replaces the one of the first apply.", show_default=False
     ),
 ]
 ClusterId = Annotated[
@@ -96,8 +96,8 @@ def plan(
 ) -> None:
     """Show the changes that would make the topics match their declarations.
 
-    A contract's topic is created if it is missing, with the cluster's defaults
-    for what is not declared. For existing topics, only declared settings are
+    A contract's missing topic would be created with the cluster's defaults for
+    what is not declared. For existing topics, only declared settings are
     compared. The exit code is 1 if a rule refuses the plan; a refused plan is
     not written to a file. If no ledger identifies the intended cluster,
     --cluster-id must name it.

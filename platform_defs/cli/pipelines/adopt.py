@@ -24,10 +24,10 @@ def adopt(
 ) -> None:
     """Re-attach restored or moved tables to their pipeline.
 
-    After a dump is restored or a database is moved, every table has another
-    OID, and runs refuse tables that they did not fill. This command verifies
-    the tables against the topic, and binds the tables of the same names to the
-    pipeline. It also advances sequences that the copy left behind. Nothing
+    After a dump is restored or a database is moved, every table has a new
+    OID, and runs refuse the tables. This command verifies the tables against
+    the topic, and binds the tables of the same names to the pipeline. It also
+    advances sequences whose values are behind those in the tables. Nothing
     changes without --execute.
 
     \b
@@ -64,7 +64,9 @@ def adopt(
         return
     number = adoption.adopt(endpoints.postgres_url, wanted.contract, decided, why, current_user())
     done = {**decided.to_json(), "adopted": True, "adoption_id": number}
-    print_answer(done, f"Adopted (adoption {number}). The next run of {pipeline} continues from there.", output)
+    print_answer(
+        done, f"Adopted (adoption {number}). The next run of {pipeline} continues at its last position.", output
+    )
 
 
 def _verified(wanted: Pipeline, endpoints: Endpoints, decided: Adoption) -> Adoption:

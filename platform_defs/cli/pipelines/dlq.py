@@ -48,14 +48,14 @@ def list_(
 ) -> None:
     """Count dead letters by reason, with an example of each, or list them.
 
-    With --reason or --limit, messages are listed, newest batch first. Without
-    PIPELINE, the dead letters of all pipelines are counted. With --unsent, the
+    With PIPELINE and --reason or --limit, messages are listed, newest batch
+    first. Without PIPELINE, dead letters are only counted. With --unsent, the
     command shows the messages that producers could not deliver; their reason
     is an error name, such as _MSG_TIMED_OUT.
 
     \b
     JSON with PIPELINE (without: pipelines, a list of such without messages,
-    and without_contract, the names that no usable contract has):
+    and without_contract, the pipelines without a usable contract):
       pipeline
       dead_letters  how many there are
       by_reason     stage (decode, check, transform or publish), error_class,

@@ -73,7 +73,7 @@ def send(
       refused  code, why, messages: neither searched for nor sent
       failed   messages that failed again, by error name
       stopped  whether the rest was not tried because of a failure
-      poison   messages that no broker accepts; they are not sent
+      poison   messages that no broker accepts; sent only with --outcome poison
     """
     from platform_defs.operations.unsent.resend import DEFAULT_OUTCOMES, Choice
 

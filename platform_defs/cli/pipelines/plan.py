@@ -183,13 +183,13 @@ def _compared(spark: SparkSession, pipeline: Pipeline, source: KafkaSource, plan
     answer = partial(ComparedTransform, transform_file(pipeline))
     if pipeline.contract.wire.framed:
         return answer(
-            None, "its messages use registry schemas, which only a run may record; the first batch compares it"
+            None, "the messages use registry schemas, which only a run may record; the first batch tests the transform"
         )
     work = TaskWork(pipeline.contract, sample(planned.ranges, planned.view), source, Nowhere())
     try:
         compared = compare(spark, pipeline, work)
     except TransformFailed as failed:
-        return answer(None, f"{failed}. The batch will find the messages that it fails on, and compare the others")
+        return answer(None, f"{failed}. The batch will isolate the messages that fail, and compare the others")
     if compared < ENOUGH:
         few = "fewer than two messages in the sample have rows; every batch compares the transform until two have"
         return answer(None, few)

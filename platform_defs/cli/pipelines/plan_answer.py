@@ -169,7 +169,7 @@ def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
 
 COMPARED_FIRST = (
     "Before it publishes, the next batch runs the new code on its messages together and one by one, and compares "
-    "the rows. If they differ, or the code fails or lacks a column, the run fails and nothing is published."
+    "the rows. If the rows differ or lack a column, or the code fails, the run fails and nothing is published."
 )
 AS_THEY_ARE = "The next batch writes the messages as they are."
 EARLIER_ROWS = "Rows of earlier batches stay as they are; tidegate replay rebuilds them."

@@ -23,21 +23,21 @@ def prune(
 ) -> None:
     """Remove records of old batches that the ledger no longer needs.
 
-    Records are old if they are older than the contract's retention. Old
-    lineage events are removed. Old batches are removed once the topic has none
-    of their messages. Old dead letters are removed once they are no longer
-    open and the topic does not have their messages, old undelivered messages
-    once they are no longer open. Checks that passed are replaced by their
-    counts. The results of verify and replay do not change, and the tables keep
-    every row. Nothing is removed without --execute. A Dagster job runs this
-    every night.
+    Old means older than the contract's retention. Old lineage events are
+    removed. Old batches are removed once the topic has none of their messages.
+    Old dead letters are removed once they are no longer open and the topic
+    does not have their messages. Old undelivered messages are removed once
+    they are no longer open. Checks that passed are replaced by their counts.
+    The results of verify and replay do not change, and the tables keep every
+    row. Nothing is removed without --execute. A Dagster job prunes every
+    night.
 
     \b
     JSON: pipelines, a list of
       pipeline, retention_seconds
       executed            true if they were removed, false if only counted
       batches, checks, lineage_events, dead_letters, unsent
-      lineage_never_sent  how many of lineage_events
+      lineage_never_sent  how many of lineage_events were never sent
       kept                older than the retention but kept, by reason: held
                           (the topic still has their messages), unknown (Kafka
                           did not answer), dead_letters (open), unreported,

@@ -58,8 +58,8 @@ def resolve(
       checks_accepted  blocking checks that the batch may fail
       set_aside      null, or why all its messages become dead letters
       without_schemas  whether its messages without a schema become dead letters
-      registry       null, or the registry that is asked again for ids from
-                     here on
+      registry       null, or the registry in which ids are looked up again
+                     after these positions
       keep_pending   whether the same batch is read again
       epoch, fingerprint
       command        without --execute: the command that resolves it
@@ -88,7 +88,7 @@ def resolve(
         return
     number = settlement.settle(systems.endpoints.postgres_url, contract, decided, why, current_user())
     done: dict[str, Any] = {**decided.to_json(), "resolved": True, "settlement_id": number, "state": "active"}
-    print_answer(done, f"Resolved (settlement {number}). The next run of {pipeline} continues from there.", output)
+    print_answer(done, f"Resolved (settlement {number}). The next run of {pipeline} continues as shown above.", output)
 
 
 def _show(decided: Settlement) -> None:

@@ -44,7 +44,7 @@ def verify(
                     more than once, rows that differ
       uncovered     offsets that no committed batch read, or beyond the position
       unverifiable  messages that are no longer in the topic, or that the
-                    transform no longer accepts, and those in partly
+                    transform no longer accepts, plus those in partly
       partly        messages compared in some columns only
       not_compared  how many of these were not compared, by column
       seconds       duration
@@ -52,7 +52,7 @@ def verify(
       samples       of what is wrong: kind, what, partition, offset
       new           with --new: after_batch, until_batch (those between are
                     exact), snapshots, left (messages for the next check),
-                    began_again (why from the first message), hint
+                    began_again (why it began at the first message), hint
       ended_by, reading  if a signal ended it, with ok and explanation only:
                     the signal's name, and the ranges read last
     """

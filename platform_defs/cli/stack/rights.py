@@ -23,7 +23,7 @@ def rights(
 
     \b
     JSON:
-      statements  in order; each may be several, after a comment
+      statements  in order: each a comment, then one or more statements
     """
     from assets import read_contracts
     from resources.postgres.tables.rights import Roles

@@ -92,9 +92,9 @@ def status(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.hu
 
     \b
     JSON:
-      kafka     bootstrap_servers, pid, embedded, brokers (of the embedded
-                ones id, address, pid, rack), quorum (of several embedded
-                brokers leader, error; else null)
+      kafka     bootstrap_servers, pid, embedded, brokers (embedded only: id,
+                address, pid, rack), quorum (leader, error; null unless
+                there are several embedded brokers)
       postgres  url (its password as ***, or with --show-password as it is),
                 pid, embedded
       registry  url, pid, embedded

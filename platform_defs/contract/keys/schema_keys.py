@@ -74,7 +74,7 @@ FIELD = Section(
         Key("quality", "The values that are allowed; see Enum.", "a list of one", ""),
         Key(
             "examples",
-            "Values that keep every rule; `tidegate produce` makes messages from them.",
+            "Values that satisfy every rule; `tidegate produce` uses them in messages.",
             "a list",
             "",
             "[T1, T20261101]",
@@ -140,7 +140,7 @@ ENUM = Section(
     (
         Key("metric", "ODCS' metric for an enum.", "invalidValues", REQUIRED, "invalidValues"),
         Key("arguments", "The allowed values.", "{validValues: [...]}", REQUIRED, "{validValues: [CHF, EUR]}"),
-        Key("mustBe", "No value is invalid.", "0", REQUIRED, "0"),
+        Key("mustBe", "How many values may be invalid.", "0", REQUIRED, "0"),
         Key("description", "Shown in Dagster.", "text", "what the rule requires"),
         Key("type", "ODCS' type of a metric.", "library", "library"),
     ),
@@ -185,7 +185,7 @@ COLUMN = Section(
     "A column. Without a transform, each column of the row table is the message's field of that name and type.",
     (
         Key("name", "The column.", "lower-case letters, digits and _, at most 63; not reserved", REQUIRED, "amount"),
-        Key("physicalName", "May repeat the name, as other tools write it.", "the name", "the name", "amount"),
+        Key("physicalName", "Other tools write it; it must be the name.", "the name", "the name", "amount"),
         *_TYPE,
         Key("required", "NOT NULL.", "true, false", "false", "true"),
         Key("primaryKey", "Accumulate: group by this column of the row table.", "true, false", "false", "true"),
@@ -198,7 +198,7 @@ COLUMN = Section(
         ),
         Key("transformSourceObjects", "Accumulate: for readers.", "[the row table]", "", "[bank.postings]"),
         Key("description", "Shown in Dagster.", "text"),
-        Key("classification", "As of a field: see What is classified.", "text", "the field's", "restricted"),
+        Key("classification", "As for a field: see What is classified.", "text", "the field's", "restricted"),
         Key("customProperties", "Its former name; see Column properties.", "a list of one", ""),
     ),
     (*PROPERTY, "transformDescription"),

@@ -8,7 +8,7 @@ import re
 
 MessagePath = tuple[str, ...]  # at least one key, outermost first
 
-_MAX_KEYS = 99  # a message nests at most 100 levels
+_MAX_KEYS = 99  # a message has at most 100 levels
 _MAX_KEY = 1_000  # characters
 _PART = re.compile(r"\\e(?![^.])|(?:[^.\\]|\\[.\\])+")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -34,9 +34,11 @@ def parse_path(text: str) -> MessagePath:
             raise ValueError(f"{text!r} is not a path of keys: a lone backslash ({_ESCAPES})")
         position += 1
     if len(keys) > _MAX_KEYS:
-        raise ValueError(f"the path has {len(keys):,} keys: {_MAX_KEYS} at most, as a message nests at most 100 levels")
+        raise ValueError(
+            f"the path has {len(keys):,} keys; {_MAX_KEYS} is the maximum, since a message has at most 100 levels"
+        )
     if (longest := max(map(len, keys))) > _MAX_KEY:
-        raise ValueError(f"a key of the path has {longest:,} characters: {_MAX_KEY:,} at most")
+        raise ValueError(f"a key of the path has {longest:,} characters; {_MAX_KEY:,} is the maximum")
     return tuple(keys)
 
 

@@ -38,7 +38,7 @@ def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
             refuse_clash(item, found, fields.values())
             fields[found.name] = found
     if all(item.source for item in fields.values()) and not message.text.mistakes:
-        raise message.refused("a message must have at least one field from its value under properties")
+        raise message.refused("properties must list at least one field of the message's value")
     return tuple(fields.values())
 
 
@@ -50,7 +50,7 @@ def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:
         return
     why = column_mistake(name) or f"{name!r} is not a column name (lower-case letters, digits and _)"
     raise item.child("name").refused(
-        f"{why}. name is the column, and physicalName is the key in the message: use name: {suggested} and "
+        f"{why}. name is the column, and physicalName is the field in the message: use name: {suggested} and "
         f"physicalName: {item.value.physicalName or name}"
     )
 

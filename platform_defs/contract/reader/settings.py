@@ -79,7 +79,7 @@ def refuse_undirect(contract: Contract, tables: list[Node[SchemaObject]]) -> Non
     for table in tables[1:]:
         raise table.refused(
             f"publication: direct does not support accumulate tables ({table.child('physicalName').value}): the "
-            f"ranges would wait for each other's groups. Remove the table, {_STAGED}"
+            f"tasks would wait for each other's locks on groups. Remove the table, {_STAGED}"
         )
     for rule in tables[0].children("quality"):
         raise rule.refused(

@@ -99,7 +99,7 @@ def _column(item: Node[SchemaProperty], taken: Mapping[str, Column]) -> Column:
     COLUMN.refuse_others(item)
     name, written = column_name(item, taken), item.value
     if written.physicalName not in (None, name):
-        hint = f"in a table, it can only repeat the name, {name}; in a message's field, it is the key in the message"
+        hint = f"in a table, it can only repeat the name, {name}; for a message, it is the name of the field"
         raise item.child("physicalName").refused(f"physicalName {written.physicalName!r} is not supported: {hint}")
     of = column_type_of(item)
     renamed = custom_values(item, COLUMN_PROPERTIES).get("renamedFrom")
@@ -156,9 +156,7 @@ def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
     function, source = match[1].lower(), None if match[2] == "*" else match[2]
     if function not in _FUNCTIONS:
         hint = one_of(_FUNCTIONS, function)
-        raise node.refused(
-            f"{function} is not supported: only aggregates that do not depend on batch boundaries are; {hint}"
-        )
+        raise node.refused(f"{function} is not supported, because its result can depend on batch boundaries; {hint}")
     if source is None and function != "count":
         raise node.refused(f"{function}(*) has no meaning; name a column")
     return Aggregate(column.name, function, source)
@@ -174,7 +172,7 @@ def _check_accumulate(item: Node[SchemaObject], table: Table, rows: Table) -> No
     aggregates = {aggregate.column: aggregate for aggregate in table.aggregates}
     for column, one in zip(table.columns, item.children("properties"), strict=True):
         if one.value.transformSourceObjects not in (None, [rows.name]):
-            raise one.child("transformSourceObjects").refused(f"its source is the row table: [{rows.name}]")
+            raise one.child("transformSourceObjects").refused(f"the source must be [{rows.name}], the row table")
         _check_source(one, column, aggregates.get(column.name), rows)
 
 

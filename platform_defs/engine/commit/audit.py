@@ -21,9 +21,7 @@ SAMPLES = 10
 GATE_TRIES = 8  # tries before the batch halts its pipeline: about an hour of them (`back_off`)
 OF_MESSAGES = {
     MESSAGE_DECODES: "The message is a JSON object whose fields have the contract's types.",
-    ROW_IS_ACCEPTED: (
-        "The message is not rejected by the transform or the table, nor as part of a batch that a user rejected."
-    ),
+    ROW_IS_ACCEPTED: "The transform and the table accept the message, and no user has rejected its batch.",
 }
 
 

@@ -60,5 +60,6 @@ def _halt(contract: Contract, staged: Staged, faults: Sequence[FaultGroup], late
         detail,
         f"{dead} of {staged.messages} messages of batch {batch_id} would be dead letters, "
         f"{latest.dead_letters} of the latest {latest.messages} messages; the contract allows "
-        f"{limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}{broken}. Nothing was published.",
+        f"{limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum} dead letters{broken}. "
+        "Nothing was published.",
     )

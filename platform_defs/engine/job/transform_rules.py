@@ -126,7 +126,7 @@ def _walk(node: Any, origin: Any, where: str) -> None:
         _walk(_streamed_side(node, origin, where), origin, where)
     elif name not in ALLOWED:
         instead = INSTEAD.get(name, "a transform may only use select, filter, explode and broadcast lookups")
-        raise BadInput(f"the transform uses {name}, which looks beyond one message; {instead}", file=where)
+        raise BadInput(f"the transform uses {name}, whose result depends on other messages; {instead}", file=where)
     else:
         for child in _children(node):
             _walk(child, origin, where)

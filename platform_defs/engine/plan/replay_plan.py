@@ -130,7 +130,7 @@ def refuse_undecided(decided: Sequence[DecidedBatch], history: History, decide_a
             else ("This replay reads no decided batch")
         )
         raise BadInput(
-            f"tidegate resolve --batch has not decided about batch {unknown[0]}, or this replay does not read it. "
+            f"batch {unknown[0]} has no decision from tidegate resolve --batch, or this replay does not read it. "
             f"{known}",
             field="--decide-again",
         )

@@ -22,7 +22,7 @@ from resources.postgres.ledger.topics_ledger import TopicsLedger
 from resources.process.home import private_home
 
 State = Literal["under way", "done", "cancelled"]
-GOES_ON = "tidegate cluster reassign status, or tidegate cluster reassign cancel"
+GOES_ON = "To follow or cancel it: tidegate cluster reassign status, or tidegate cluster reassign cancel"
 STILL = 5  # polls, a second apart, after which partitions that do not move count as not started
 NONE_UNDER_WAY = "NO_REASSIGNMENT_IN_PROGRESS"  # Kafka's error for a cancellation that comes too late
 
@@ -103,7 +103,7 @@ class Record:
                 ledger = TopicsLedger(self.ledger)
                 at = ledger.keep_reassignment(kept.plan.cluster_id, plan, kept.throttle, kept.state)
                 if at is None:
-                    raise ChangedMeanwhile(f"another reassignment has just started and is still in progress: {GOES_ON}")
+                    raise ChangedMeanwhile(f"another reassignment has just started and is still in progress. {GOES_ON}")
                 document["in_ledger_at"] = at.isoformat()
         private_home(self.home)
         written = self.path.with_suffix(".json.new")
@@ -148,7 +148,7 @@ class Reassigning:
             raise BrokerAway(f"the throttles cannot be listed: {now.quorum_lost or now.unknown[0]}")
         kept = self.kept()
         if now.moving or (kept is not None and kept.state == "under way"):
-            raise BadInput(f"replicas are being moved and need their throttles: {GOES_ON}")
+            raise BadInput(f"replicas are being moved and need their throttles. {GOES_ON}")
         if now.throttled:
             self._throttles.remove([broker.id for broker in now.brokers if broker.answers], now.throttled)
         return now.throttled
@@ -186,7 +186,7 @@ class Reassigning:
             )
         kept = self.record.load(plan.cluster_id)
         if kept is not None and kept.state == "under way" and kept.plan != plan:
-            raise BadInput(f"another reassignment is still in progress: {GOES_ON}")
+            raise BadInput(f"another reassignment is still in progress. {GOES_ON}")
         return now
 
     def status(self, kept: Kept) -> Progress:
@@ -274,6 +274,6 @@ class Reassigning:
         for (topic, number), error in sorted(refused.items()):
             raise BadInput(
                 f"Kafka refuses to move {topic}[{number}] to {wanted[topic, number]}: {error}. Moves that have "
-                f"started continue: {GOES_ON}"
+                f"started continue. {GOES_ON}"
             )
         return {at for at, error in answers.items() if error is None}

@@ -125,7 +125,7 @@ def set_not_null(url: str, contract: Contract) -> tuple[str, ...]:
                 altered += [f"{table.name}.{column}" for column in _prove_and_set(url, contract, table)]
         except RetryError as error:
             left = _left_of_not_null(url, contract, table)
-            raise _locked(url, contract, f"NOT NULL was not set in {table.name}", f". {left}") from error
+            raise _locked(url, contract, f"NOT NULL was not set on {table.name}", f". {left}") from error
         except BadInput as error:
             if isinstance(error.__context__, psycopg.IntegrityError):
                 with_nulls = _with_nulls(url, contract, table)
@@ -173,7 +173,7 @@ def _not_null_step(
                 ledger.lock()
             if step != "drop" and ledger.in_force() != contract_digest(contract):
                 raise BadInput(
-                    "the contract has changed since it was applied, or no run has recorded it yet. First run: "
+                    "the contract has changed since it was applied, or is not recorded yet. Run this first: "
                     f"tidegate contract apply {contract.pipeline} --yes",
                     field=contract.pipeline,
                 )
@@ -349,7 +349,7 @@ def _locked(url: str, contract: Contract, what: str, left: str = "") -> LedgerAw
         who = f"session {pid} of {user}"
         who += " (only members of pg_read_all_stats may see its details)" if seconds is None else known
     return LedgerAway(
-        f"{what}: no lock in {TRIES} tries of {SHORT_WAIT}. The lock belongs to {who}. Try again once it is "
-        f"released{left}",
+        f"{what}: the lock was not acquired in {TRIES} attempts of {SHORT_WAIT} each. It is held by {who}. "
+        f"Try again once it is released{left}",
         sqlstate="55P03",
     )

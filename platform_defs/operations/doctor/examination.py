@@ -53,9 +53,7 @@ class Examination:
             "disk": partial(_disk, self.home),
         }
         limit = self.seconds * UNANSWERED
-        advice = (
-            "Check whether it hangs, and what is between it and this machine: a firewall, a pooler, a name service."
-        )
+        advice = "Check whether it hangs, and what is on the path to it: a firewall, a pooler, DNS."
         findings = list[Finding]()
         for system, found in at_once(checks, limit).items():
             if found is None:

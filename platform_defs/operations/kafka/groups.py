@@ -278,9 +278,9 @@ class Groups:
     def _refuse_ours(self, name: str, *, reset: bool) -> None:
         if (pipeline := recording_pipeline(name)) is not None:
             raise BadInput(
-                f"{name} records which Dagster runs have written the topic of {pipeline}: without it, a run that "
-                "is retried would write its messages again. Nothing was changed. Kafka removes it once nothing has "
-                "been written to it for a week (offsets.retention.minutes)"
+                f"{name} records which Dagster runs have written to the topic of {pipeline}: without it, a retried run "
+                "would write its messages again. Nothing was changed. Kafka removes the group after a week without "
+                "commits (offsets.retention.minutes)"
             )
         if reset and (pipeline := shown_pipeline(name, self.pipelines)) is not None:
             raise BadInput(

@@ -98,5 +98,5 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = BOUND) -> N
     until = time.monotonic() + seconds
     while not true():
         if time.monotonic() > until:
-            raise BrokerAway(f"after {seconds:.0f} s, this was still not true: {what}")
+            raise BrokerAway(f"timed out after {seconds:.0f} s while waiting until {what}. Are the brokers up?")
         time.sleep(0.02)  # brokers do not notify of changes

@@ -33,7 +33,7 @@ KEPT = {  # the reasons for keeping something older than the retention, in words
     "dead_letters": (_BATCHES, "with dead letters"),
     "unreported": (_BATCHES, "not yet reported to Dagster"),
     "newest": (_BATCHES, "among the newest, or the last for a partition or schema"),
-    "replay": (_BATCHES, "while a replay is being built (tidegate replay shows it, puts it in place or discards it)"),
+    "replay": (_BATCHES, "because a replay is being built (tidegate replay shows it, puts it in place or discards it)"),
     "settled_letters": (("resolved dead letter", "resolved dead letters"), "whose messages the topic may still have"),
 }
 

@@ -66,8 +66,8 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> BatchSplit:
     status = ledger.status(pipeline)
     if status.pending is None:
         raise BadInput(
-            f"{pipeline} has no planned batch that is not committed yet: there is nothing to split. batchMessages "
-            "in its contract limits the size of the next one"
+            f"{pipeline} has no pending batch: there is nothing to split. batchMessages in its contract limits the "
+            "size of the next one"
         )
     if status.state == "halted" and status.halt_code != KeepsFailing.code:
         raise BadInput(

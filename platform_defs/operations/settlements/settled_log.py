@@ -92,8 +92,8 @@ class SettledLog:
         lost, resumed = (cut, at.next_offset), min(at.next_offset, held.end)
         if cut < resumed:  # written since, at offsets whose rows are from other messages
             choices: dict[ResumeAt, str] = {
-                "cut": f"read from offset {cut} on: all that was written since",
-                "position": f"continue at offset {resumed}, and skip what was written before it",
+                "cut": f"continue at offset {cut}, and read everything written since the truncation",
+                "position": f"continue at offset {resumed}, and skip what was written between the truncation and it",
             }
             why = f"partition {number} was truncated at offset {cut} and then written to again"
             _require(start, choices, f"{self.pipeline} is halted ({detail.code}): {why}")
@@ -106,7 +106,7 @@ class SettledLog:
     def _new_generation(self, detail: HaltDetail, start: ResumeAt | None) -> Decision:
         spans = spell(PartitionSpan(n, held.low, held.end) for n, held in sorted(self.view.partitions.items()))
         choices: dict[ResumeAt, str] = {
-            "beginning": "continue where it was read before" if self._read_before else "read all that it has",
+            "beginning": "continue at its old position" if self._read_before else "read the topic from its start",
             "end": "read only messages that are written from now on",
         }
         why = f"{self.view.topic} is a different log now ({spans})"
@@ -171,14 +171,14 @@ class SettledLog:
             if any(step.becomes is None and step.partition in self.view.partitions for step in steps):
                 resumed += ", and the next runs add the partitions that were not read"
         if not self._tails:
-            return f"{resumed}; anything in it beyond these positions was never read."
+            return f"{resumed}. Anything in the old log beyond these positions was never read."
         unread = sum(step.skip[1] - step.skip[0] for step in steps if step.skip)
         if not unread:
             return f"{resumed}; {old} was read to its end."
         return (
             f"{resumed}. {plural(unread, 'offset')} of {old} that were never read will be skipped. To read them "
-            f"first, change the contract back to {old}, run tidegate resolve {self.pipeline}, and rename the topic "
-            "once they are read."
+            f"first, change the contract back to {old}, run tidegate resolve {self.pipeline}, and change the topic in "
+            "the contract again once they are read."
         )
 
 

@@ -87,7 +87,7 @@ class Deletion:
     def objections(self) -> tuple[str, ...]:
         """The reasons against deletion, which a user must confirm: a clause each."""
         unread = [f"{one.pipeline} has {plural(one.messages, 'message')} left to read from it" for one in self.unread]
-        more = (f"so do {len(unread) - MAX_NAMED} more pipelines",) if len(unread) > MAX_NAMED else ()
+        more = (f"{len(unread) - MAX_NAMED} more have messages left to read",) if len(unread) > MAX_NAMED else ()
         return (*((self.unknown,) if self.unknown else ()), *unread[:MAX_NAMED], *more)
 
     @property
@@ -161,7 +161,7 @@ def propose_deletion(topics: Topics, topic: str) -> Deletion:
     for violation in same_cluster(observed, evidence):
         raise BadInput(violation.message)
     unknown = (
-        f"cannot tell which of its messages pipelines have not read: {evidence.unknown}" if evidence.unknown else ""
+        f"cannot tell whether pipelines have unread messages in it: {evidence.unknown}" if evidence.unknown else ""
     )
     if not unknown and evidence.first_cluster is None:
         unknown = f"the ledger does not know this cluster ({observed.cluster_id}), nor which pipelines read from it"

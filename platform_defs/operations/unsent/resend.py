@@ -161,18 +161,16 @@ class Resending:
         return {key: error for key, error in reported.items() if isinstance(error, NotDelivered)}
 
 
-NEWER = Refusal("newer_in_log", "the log has a message with the same key that may be newer: they would overwrite it")
+NEWER = Refusal("newer_in_log", "the log has a message with the same key that may be newer, which they would overwrite")
 
 GONE = Refusal(
     "newer_gone",
-    "messages that came after them are gone from the log, perhaps a newer one with the same key, whose row they would "
-    "overwrite",
+    "later messages are gone from the log: if one of them had the same key, they would overwrite its row",
 )
 
 TOMBSTONE = Refusal(
     "tombstone_gone",
-    "they are older than delete.retention.ms, for which the topic keeps tombstones: a later deletion of their key may "
-    "be gone from the log",
+    "they are older than delete.retention.ms: a later tombstone for their key may be gone from the log",
 )
 
 

@@ -180,8 +180,8 @@ class KafkaCluster:
     def _away(self, place: str, why: str) -> BrokerAway:
         servers = self.options.get("bootstrap.servers", "")
         return BrokerAway(
-            f"Kafka at {servers} could not be asked {place} within {self.timeout:g} s: {why}. Are its brokers and "
-            "a majority of its controllers up (`tidegate stack status`)?"
+            f"Kafka at {servers} did not answer the request {place} within {self.timeout:g} s: {why}. Are its brokers "
+            "and a majority of its controllers up (`tidegate stack status`)?"
         )
 
 

@@ -38,7 +38,7 @@ def admin_client(options: Mapping[str, Any]) -> Any:
     Keep it while it answers: the futures of a collected client are cancelled. Raises BadInput for options that
     librdkafka does not take.
     """
-    with refusing("a client for administration", options):
+    with refusing("an admin client", options):
         return ListeningClient(options)
 
 

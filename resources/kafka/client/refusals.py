@@ -30,6 +30,7 @@ def refusal(
     `place` describes the request to Kafka, `needed` the rights for it; `options` are librdkafka's.
     """
     message = f"{reason.str()} ({reason.name()})"
+    place = f"the request {place}" if place.startswith("to ") else place
     match error_policy.of_kafka(reason.name()):
         case ErrorPolicy.DENIED:
             grants = commands(reason.name(), needed, options)

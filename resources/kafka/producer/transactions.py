@@ -164,5 +164,5 @@ class Transactions:
         """Return the error if a right is missing: sending again does not help."""
         if error_policy.of_kafka(reason.name()) is not ErrorPolicy.DENIED:
             return None
-        place = f"a transaction on {self._topic}, which consumers do not see"
+        place = f"a transaction on {self._topic} (consumers see none of it)"
         return refusal(reason, place, self._needed, self._options)

@@ -102,7 +102,9 @@ def session_environment(url: str, name: str) -> dict[str, str]:
         if (variable := variables.get(keyword)) is not None:
             found[variable.decode()] = str(value)
         elif not keyword.startswith(("keepalives", "tcp_user_timeout", "fallback_application_name")):
-            raise BadInput(f"{keyword} of the database's URL has no environment variable for psql; call psql yourself")
+            raise BadInput(
+                f"{keyword} in TIDEGATE_POSTGRES_URL has no environment variable for psql; call psql yourself"
+            )
     return found
 
 

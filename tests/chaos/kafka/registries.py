@@ -180,7 +180,7 @@ def _waits(world: World, behind: World, pipeline: Pipeline) -> None:
 
 def _fails_in_time(world: World, pipeline: Pipeline) -> None:
     before = world.position(pipeline)
-    with within(IN_TIME), pytest.raises(RegistryAway, match="asked for schema"):
+    with within(IN_TIME), pytest.raises(RegistryAway, match="answer for schema"):
         world.drain(pipeline)
     assert (world.position(pipeline), world.dead_letters(pipeline)) == (before, [])
 

@@ -74,7 +74,9 @@ def test_by_sasl_ssl_with_librdkafkas_options(secured: SecuredKafka) -> None:
 @pytest.mark.slow
 def test_who_may_not_ask_is_told_so(secured: SecuredKafka) -> None:
     secured.revoke_all()
-    with pytest.raises(BadInput, match=r"Kafka refuses to describe the quorum: .*CLUSTER_AUTHORIZATION_FAILED"):
+    with pytest.raises(
+        BadInput, match=r"Kafka refuses the request to describe the quorum: .*CLUSTER_AUTHORIZATION_FAILED"
+    ):
         KafkaCluster(secured.options()).quorum()
 
 
@@ -82,7 +84,9 @@ def test_who_may_not_ask_is_told_so(secured: SecuredKafka) -> None:
 @pytest.mark.slow
 def test_a_wrong_password_is_told_so_though_this_process_is_busy(secured: SecuredKafka, busy: None) -> None:
     """The broker's error and its closed connection are then read together."""
-    with pytest.raises(BadInput, match=r"Kafka refuses to describe the quorum: .*SASL_AUTHENTICATION_FAILED"):
+    with pytest.raises(
+        BadInput, match=r"Kafka refuses the request to describe the quorum: .*SASL_AUTHENTICATION_FAILED"
+    ):
         KafkaCluster({**secured.options(), "sasl.password": "wrong"}).quorum()
 
 

@@ -187,7 +187,7 @@ def test_where_most_controllers_are_dead_status_says_so_and_ends(running: StackS
     with within(3):
         quorum = stack.with_quorum(stack.status()).kafka.quorum
     assert quorum is not None
-    assert "could not be asked to describe the quorum within 2 s" in (quorum.error or "")
+    assert "did not answer the request to describe the quorum within 2 s" in (quorum.error or "")
     stack.up()
     wait_for(lambda: in_sync(running, "two.killed") == {1, 2, 3}, "all three have the message")
 

@@ -196,7 +196,10 @@ def test_what_kafka_would_refuse_is_refused_at_its_place_before_anything_is_chan
     site.list_others(f"- name: {site.name}.a", f"- name: {site.name}.b", "  config: {retention.ms: soon}")
     done = site.run("apply", "--yes")
     assert done.code == 1
-    assert f"topics.yaml:3 ({site.name}.b): Kafka refuses to create {site.name}.b: Invalid value soon" in done.said
+    assert (
+        f"topics.yaml:3 ({site.name}.b): Kafka refuses the request to create {site.name}.b: Invalid value soon"
+        in done.said
+    )
     assert site.admin.observe([f"{site.name}.a"]).topics == {}
     site.list_others(f"- name: {site.name}.a")
     assert "stdin is not a terminal" in site.run("apply").said

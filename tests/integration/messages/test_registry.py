@@ -182,7 +182,7 @@ def test_a_registry_that_is_away_fails_the_run_and_makes_no_dead_letters(registe
     pipeline = framed(registered)
     registered.send(pipeline, serialized(registered, pipeline, documents(8)))
     away = Registry({"url": "http://127.0.0.1:9"}, patience=0.5)
-    with pytest.raises(RegistryAway, match=r"127\.0\.0\.1:9.*asked for schema"):
+    with pytest.raises(RegistryAway, match=r"127\.0\.0\.1:9.*answer for schema"):
         replace(registered, endpoints=replace(registered.endpoints, registry=away)).drain(pipeline)
     assert (registered.position(pipeline), registered.dead_letters(pipeline)) == (dict.fromkeys(range(4), 0), [])
     assert [published.rows for published in registered.drain(pipeline)] == [16]

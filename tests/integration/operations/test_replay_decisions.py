@@ -57,14 +57,14 @@ def test_a_batch_that_is_decided_about_again_becomes_rows_for_good(world: World)
         " WHERE pipeline = %s AND error_class = 'ManuallyDeadLettered'"
     )
     again = frozenset(row["batch_id"] for row in world.rows(aside, pipeline.name))
-    with pytest.raises(BadInput, match=r"has not decided about batch 0, .* Decided batches: \d+, \d+"):
+    with pytest.raises(BadInput, match=r"batch 0 has no decision from .* Decided batches: \d+, \d+"):
         execute(world, pipeline, decide_again=frozenset({0}))
     found = counts(execute(world, pipeline, decide_again=again))
     assert (found["postings"], found["dead letters"]) == ((160, 240, 0, 80), (42, 2, 40, 0))
     found = counts(execute(world, pipeline))
     assert (found["postings"], found["dead letters"]) == ((240, 240, 0, 0), (2, 2, 0, 0))
     exact(world, pipeline)
-    with pytest.raises(BadInput, match=f"has not decided about batch {min(again)}"):
+    with pytest.raises(BadInput, match=f"batch {min(again)} has no decision"):
         execute(world, pipeline, decide_again=again)
 
 

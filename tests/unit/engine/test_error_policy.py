@@ -252,6 +252,7 @@ def test_a_right_that_is_missing_is_named_with_the_command_that_grants_it() -> N
     }.items():
         denied = refusal(KafkaError(getattr(KafkaError, name)), "to read payments", needed, options)
         assert isinstance(denied, AccessDenied)
+        assert str(denied).startswith("Kafka refuses the request to read payments: ")
         assert " && ".join(grants) in str(denied)
         assert str(denied).count("kafka-acls.sh") == len(grants)
         assert of_error(denied) is ErrorPolicy.DENIED

@@ -80,7 +80,7 @@ def test_a_message_needs_a_field_of_its_value() -> None:
         + f"      - {TENANT}\n"
         + GOOD[GOOD.index("  - name: orders\n    physicalType: table") :]
     )
-    with pytest.raises(BadInput, match="at least one field from its value"):
+    with pytest.raises(BadInput, match="at least one field of the message's value"):
         load(HERE, whole)
 
 

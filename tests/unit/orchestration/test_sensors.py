@@ -111,7 +111,7 @@ def test_a_run_by_hand_takes_nothing_up_so_that_another_is_asked_for() -> None:
 def test_no_run_is_asked_for_while_as_many_as_may_be_are_at_work() -> None:
     requests, why = asked([seen("p")], {"p": 5_000.0}, AT_WORK, by_hand=["other"])
     assert not requests
-    assert why == "p is due, but 2 runs already in progress"
+    assert why == "p is due, but no more runs may start: 2 in progress"
 
 
 def test_what_is_held_or_asked_for_by_hand_is_not_asked_for() -> None:

@@ -258,7 +258,7 @@ def test_the_patience_for_a_schema_is_that_for_all_it_refers_to(server: Answered
     one = after(0.1, says({"schema": "x", "subject": "s", "version": 1, "id": 1}))
     server.answers = {f"/subjects/r{n}/versions/1": one for n in range(100)}
     server.answers["/schemas/ids/7"] = says({"schema": "x", "references": references})
-    with pytest.raises(RegistryAway, match="asked for version 1 of r"):
+    with pytest.raises(RegistryAway, match="answer for version 1 of r"):
         client(server.url, patience=0.3).schema("7")
     assert len(server.asked) < 50
 
@@ -321,7 +321,7 @@ def test_what_is_no_answer_is_asked_again_and_then_is_away(server: Answered, ans
     with within(1), pytest.raises(RegistryAway) as away:
         client(server.url, patience=0.2, pace=Pace(pause=0.05)).schema("7")
     assert server.url in str(away.value)
-    assert "asked for schema 7" in str(away.value)
+    assert "answer for schema 7" in str(away.value)
 
 
 def test_a_closed_port_is_away_and_another_address_is_asked_instead(server: Answered) -> None:

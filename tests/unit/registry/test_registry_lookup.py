@@ -61,7 +61,7 @@ def agrees(server: Answered, pace: Pace = ONCE, patience: float = 0.0, count: in
 @pytest.mark.parametrize("answer", [refuses(401), PAGE, refuses(502), refuses(504), hangs])
 def test_what_a_registry_that_is_there_says_of_one_id_is_of_that_id(server: Answered, answer: Answer) -> None:
     server.answers = {"/schemas/ids/5": SCHEMA, "/schemas/ids/6": answer}
-    with pytest.raises(SchemasNotGiven, match=r"asked for schema 6: .*tidegate resolve p --batch dead-letters"):
+    with pytest.raises(SchemasNotGiven, match=r"answer for schema 6: .*tidegate resolve p --batch dead-letters"):
         asking(server).ask(["5", "6"])
     assert asking(server, accepts=True).ask(["5", "6"]) == {"5": WriterSchema("5", "avro", '"string"')}
 

@@ -87,7 +87,7 @@ CASES: list[tuple[str, rules.Rule, Declared, Observed, str, str]] = [
         declared(config={"unclean.leader.election.enable": "true"}),
         cluster(("t", THREE)),
         "warn",
-        "lets a replica that lacks messages lead",
+        "lets a replica that is not in sync become leader",
     ),
     (
         "fewer partitions",
