@@ -22,7 +22,7 @@ def key_text(document: Any) -> str | Reason:
     if document is None:
         return Reason(*MISSING_KEY)
     if isinstance(document, Reason):
-        return Reason(document.error_class, f"of the key, {document.message}")
+        return Reason(document.error_class, f"in the key: {document.message}")
     checked = json_text(document)
     if isinstance(checked, Reason):
         return Reason(checked.error_class, f"the key {checked.message}")

@@ -105,13 +105,15 @@ class Walk:
         """Pass a string or bytes; return its start and end."""
         start, size = self.at, self.long()
         if size < 0:
-            raise self.wrong("InvalidLength", f"the length is {size}", start)
+            raise self.wrong("InvalidLength", f"the length is negative: {size}", start)
         return self.take(size), self.at
 
     def symbol(self, of: Enum) -> str:
         start, index = self.at, self.long()
         if not 0 <= index < len(of.symbols):
-            what = f"symbol {index} of the enum {excerpt(of.name)}, which has {len(of.symbols)}"
+            what = (
+                f"index {index} is not in the enum {excerpt(of.name)}, which has {counted(len(of.symbols), 'symbol')}"
+            )
             raise self.wrong("InvalidEnum", what, start)
         return of.symbols[index]
 
@@ -123,7 +125,7 @@ class Walk:
         """Read the index of a union's branch."""
         start, index = self.at, self.long()
         if not 0 <= index < len(of.branches):
-            raise self.wrong("InvalidBranch", f"branch {index} of a union of {len(of.branches)}", start)
+            raise self.wrong("InvalidBranch", f"branch {index} is not in a union of {len(of.branches)}", start)
         return index
 
     def blocks(self, *, empty: bool) -> Iterator[int]:
@@ -136,9 +138,8 @@ class Walk:
             start = self.at
             yield abs(count)
             if size is not None and size != self.at - start:
-                raise self.wrong(
-                    "InvalidLength", f"a block of {counted(size, 'byte')} has {self.at - start:,}", size_at
-                )
+                what = f"the block declares {counted(size, 'byte')}, but its items take {self.at - start:,}"
+                raise self.wrong("InvalidLength", what, size_at)
         self.depth -= 1
 
     def _count(self, *, empty: bool) -> int:
