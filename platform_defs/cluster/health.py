@@ -126,7 +126,7 @@ def _even(voters: int) -> Finding:
     return Finding(
         "even_voters",
         False,
-        f"{voters} voters tolerate the loss of {borne or 'none'}, no more than {voters - 1} would",
+        f"{voters} voters tolerate the loss of {borne or 'none'}; {voters - 1} would tolerate the same",
         "kafka-metadata-quorum.sh add-controller, or remove-controller, for an odd number",
     )
 
@@ -210,7 +210,7 @@ def _of_internal_topics(observed: Observed) -> Iterator[Finding]:
                 "internal_topic",
                 False,
                 f"{topic} has {plural(factor, 'replica')} in a cluster of "
-                f"{plural(len(observed.brokers), 'broker')}: Kafka's own state is lost if the brokers with it fail",
+                f"{plural(len(observed.brokers), 'broker')}: Kafka's own state is lost if these replicas are",
                 f"tidegate cluster reassign plan {topic} --replication-factor {wanted}",
             )
 

@@ -61,7 +61,7 @@ def dead_letter_limit(limits: Limits, pending: PendingBatch | None) -> str:
         return "no limit for this batch, as decided with tidegate resolve"
     return (
         f"halts above {limits.dead_letter_share:.0%} of the batch, or of the latest {limits.window_messages:,.0f} "
-        f"messages, once there are {limits.dead_letter_minimum:,} dead letters"
+        f"messages, from {plural(limits.dead_letter_minimum, 'dead letter')} on"
     )
 
 

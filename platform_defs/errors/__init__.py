@@ -260,7 +260,9 @@ class TopicMissing(BadInput):
 
 
 class OtherCluster(BadInput):
-    """A task reached a different cluster from the one that the batch was planned on: its DNS may differ."""
+    """A task reached a different cluster from the one that the batch was planned on: its machine may resolve the
+    address differently.
+    """
 
 
 class OtherInstall(BadInput):

@@ -155,7 +155,9 @@ def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
     by_number = bool(new.number) and new.number == old.number  # instead of the last name of each path
     if new.number != old.number:
         what = f"field {new.name}: number {old.number or 'none'} -> {new.number or 'none'}"
-        sentence = "in earlier messages, that number is a different field, or none"
+        sentence = "in earlier messages, the new number is a different field, or none"
+        if not new.number:
+            sentence = "the field is found by its name from now on, which a writer may have changed"
         yield Change("~", what, _BREAKS, sentence, column=new.name)
     kept = {path[: -1 if by_number else None] for path in after}
     gone = [path for path in before if path[: -1 if by_number else None] not in kept]

@@ -69,7 +69,7 @@ def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
         named += f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
         raise BadInput(
             f"Dagster's log was pruned, except for {plural(len(left), 'run')} whose output could not be deleted: "
-            f"{why}. The job retries tomorrow night; give this user the right to delete the folders of these runs in "
+            f"{why}. The next nightly run tries again; give this user the right to delete the folders of these runs in "
             f"Dagster's compute logs: {named}"
         )
     return PrunedLog(runs, *counts)

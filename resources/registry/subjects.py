@@ -95,7 +95,7 @@ class Subjects(RegistryClient):
 
     def incompatibilities(self, subject: str, kind: Format, document: str) -> tuple[str, ...]:
         """Return why the registry would not take the schema as the next version, in its words; empty if it would."""
-        what, where = f"compatibility with {subject}", f"compatibility/{_path(subject)}/versions?verbose=true"
+        what, where = f"a compatibility check with {subject}", f"compatibility/{_path(subject)}/versions?verbose=true"
         return self._request(what, where, _reasons, _body(kind, document), method="post") or ()
 
     def register(self, subject: str, kind: Format, document: str) -> str:
@@ -104,8 +104,8 @@ class Subjects(RegistryClient):
         found = self._request(what, where, _id, _body(kind, document), method="post")
         if found is None:
             raise BadInput(
-                f"the schema registry at {self.registry} did not register a schema under {subject}: it returned 404. "
-                "Check TIDEGATE_REGISTRY_URL",
+                f"the schema registry at {self.registry} did not register a schema under {subject}: it answered "
+                "that there is no such subject, version or schema. Check that it allows registration",
                 field=subject,
             )
         return found
@@ -123,7 +123,7 @@ class Subjects(RegistryClient):
         if self._request(what, _config(subject), bool, {"compatibility": level}, method="put") is None:
             raise BadInput(
                 f"the schema registry at {self.registry} did not set a compatibility level for {subject}: it "
-                "returned 404. Check TIDEGATE_REGISTRY_URL",
+                "answered that there is no such subject or level. Check that it supports levels of subjects",
                 field=subject,
             )
 

@@ -58,10 +58,10 @@ def send(
     is checked and sent as it arrives. Without a contract, or with --unchecked,
     bytes are sent as they are. The contract's partitioner, keyed-crc32 by
     default, chooses the partition of a key. Without a contract, keyed does:
-    the default of Kafka's Java client. The command never creates a topic. The command
-    stops at the first message that Kafka does not acknowledge, with exit code
-    1; with a contract, messages that were not delivered are kept for tidegate
-    dlq send.
+    the default of Kafka's Java client. The command never creates a topic. The
+    command stops at the first message that Kafka does not acknowledge, with
+    exit code 1; with a contract, messages that were not delivered are kept for
+    tidegate dlq send.
 
     \b
     JSON:

@@ -72,7 +72,7 @@ def print_end(answer: Answer, sending: Sending) -> None:
     kept = kept_where(prepared.unsent) if prepared.unsent else ""
     if answer.output is Output.human:
         print_line(
-            f"{plural(sending.sent, 'message')} sent to {prepared.topic} {_checked(prepared)}{_placed(prepared)}"
+            f"{plural(sending.sent, 'message')} sent to {prepared.topic}, {_checked(prepared)}{_placed(prepared)}"
         )
     answer.end(
         {

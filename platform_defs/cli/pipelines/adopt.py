@@ -27,8 +27,8 @@ def adopt(
     After a dump is restored or a database is moved, every table has a new
     OID, and runs refuse the tables. This command verifies the tables against
     the topic, and binds the tables of the same names to the pipeline. It also
-    advances sequences whose values are behind those in the tables. Nothing
-    changes without --execute.
+    advances the ledger's sequences if they are behind the ids in the ledger.
+    Nothing changes without --execute.
 
     \b
     JSON: pipeline, adopted; if there is something to adopt, also

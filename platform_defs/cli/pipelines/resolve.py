@@ -59,7 +59,7 @@ def resolve(
       set_aside      null, or why all its messages become dead letters
       without_schemas  whether its messages without a schema become dead letters
       registry       null, or the registry in which ids are looked up again
-                     after these positions
+                     from these positions on
       keep_pending   whether the same batch is read again
       epoch, fingerprint
       command        without --execute: the command that resolves it

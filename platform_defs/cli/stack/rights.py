@@ -23,7 +23,8 @@ def rights(
 
     \b
     JSON:
-      statements  in order: each a comment, then one or more statements
+      statements  in order; each may be several. The first of a group has a
+                  comment
     """
     from assets import read_contracts
     from resources.postgres.tables.rights import Roles

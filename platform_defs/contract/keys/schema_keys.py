@@ -185,7 +185,13 @@ COLUMN = Section(
     "A column. Without a transform, each column of the row table is the message's field of that name and type.",
     (
         Key("name", "The column.", "lower-case letters, digits and _, at most 63; not reserved", REQUIRED, "amount"),
-        Key("physicalName", "Other tools write it; it must be the name.", "the name", "the name", "amount"),
+        Key(
+            "physicalName",
+            "Accepted because other tools write it; it must equal the name.",
+            "the name",
+            "the name",
+            "amount",
+        ),
         *_TYPE,
         Key("required", "NOT NULL.", "true, false", "false", "true"),
         Key("primaryKey", "Accumulate: group by this column of the row table.", "true, false", "false", "true"),

@@ -156,7 +156,7 @@ def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
     function, source = match[1].lower(), None if match[2] == "*" else match[2]
     if function not in _FUNCTIONS:
         hint = one_of(_FUNCTIONS, function)
-        raise node.refused(f"{function} is not supported, because its result can depend on batch boundaries; {hint}")
+        raise node.refused(f"{function} is not supported: an aggregate must not depend on batch boundaries; {hint}")
     if source is None and function != "count":
         raise node.refused(f"{function}(*) has no meaning; name a column")
     return Aggregate(column.name, function, source)

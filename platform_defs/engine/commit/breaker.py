@@ -7,6 +7,7 @@ from platform_defs.dead_letter_window import NONE_YET, Counted, Recent
 from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
 from platform_defs.errors import Halt
 from platform_defs.errors.halts import TooManyDeadLetters
+from platform_defs.errors.words import plural
 
 
 def recent_with(limits: Limits, staged: Staged) -> Recent:
@@ -59,7 +60,7 @@ def _halt(contract: Contract, staged: Staged, faults: Sequence[FaultGroup], late
         contract.pipeline,
         detail,
         f"{dead} of {staged.messages} messages of batch {batch_id} would be dead letters, "
-        f"{latest.dead_letters} of the latest {latest.messages} messages; the contract allows "
-        f"{limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum} dead letters{broken}. "
+        f"{latest.dead_letters} of the latest {latest.messages} messages; the contract allows at most "
+        f"{limits.dead_letter_share:.0%}, from {plural(limits.dead_letter_minimum, 'dead letter')} on{broken}. "
         "Nothing was published.",
     )

@@ -189,7 +189,7 @@ def _bytes(value: bytes, logical: Logical | None) -> str:
 
 def _decimal(value: bytes, scale: int) -> JsonNumber:
     if len(value) > _MAX_DECIMAL_BYTES or scale > _MAX_SCALE:
-        most = f"{_MAX_DECIMAL_BYTES:,} bytes and scale {_MAX_SCALE:,} at most are supported"
+        most = f"at most {_MAX_DECIMAL_BYTES:,} bytes and scale {_MAX_SCALE:,} are supported"
         raise Wrong("OutOfRange", f"holds a decimal of {len(value):,} bytes and scale {scale:,}; {most}")
     text = with_point(int.from_bytes(value, "big", signed=True), scale)
     return JsonNumber(text) if scale else JsonInteger(text)

@@ -125,7 +125,9 @@ class Walk:
         """Read the index of a union's branch."""
         start, index = self.at, self.long()
         if not 0 <= index < len(of.branches):
-            raise self.wrong("InvalidBranch", f"branch {index} is not in a union of {len(of.branches)}", start)
+            raise self.wrong(
+                "InvalidBranch", f"branch index {index} is out of range: the union has {len(of.branches)}", start
+            )
         return index
 
     def blocks(self, *, empty: bool) -> Iterator[int]:

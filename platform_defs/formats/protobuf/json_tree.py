@@ -124,7 +124,7 @@ def _timestamp(_shape: MessageShape, tree: Tree) -> str:
     seconds, nanos = tree.get(1, 0), tree.get(2, 0)
     if not 0 <= nanos < 1_000_000_000:
         raise RefusedMessage(
-            "InvalidTimestamp", f"holds a timestamp of {nanos:,} nanoseconds; at most 999,999,999 are valid"
+            "InvalidTimestamp", f"holds a timestamp of {nanos:,} nanoseconds; 0 to 999,999,999 are valid"
         )
     if not FIRST_SECOND <= seconds <= LAST_SECOND:
         raise RefusedMessage("OutOfRange", f"holds a timestamp {seconds:,} seconds from 1970; years are 0001 to 9999")

@@ -22,7 +22,7 @@ from resources.postgres.ledger.topics_ledger import TopicsLedger
 from resources.process.home import private_home
 
 State = Literal["under way", "done", "cancelled"]
-GOES_ON = "To follow or cancel it: tidegate cluster reassign status, or tidegate cluster reassign cancel"
+GOES_ON = "To follow or cancel the reassignment: tidegate cluster reassign status, or tidegate cluster reassign cancel"
 STILL = 5  # polls, a second apart, after which partitions that do not move count as not started
 NONE_UNDER_WAY = "NO_REASSIGNMENT_IN_PROGRESS"  # Kafka's error for a cancellation that comes too late
 
@@ -273,7 +273,7 @@ class Reassigning:
         refused = {at: error for at, error in answers.items() if error not in (None, NONE_UNDER_WAY)}
         for (topic, number), error in sorted(refused.items()):
             raise BadInput(
-                f"Kafka refuses to move {topic}[{number}] to {wanted[topic, number]}: {error}. Moves that have "
-                f"started continue. {GOES_ON}"
+                f"Kafka refuses the request to move {topic}[{number}] to {wanted[topic, number]}: {error}. Moves "
+                f"that have started continue. {GOES_ON}"
             )
         return {at for at, error in answers.items() if error is None}

@@ -349,7 +349,7 @@ def _locked(url: str, contract: Contract, what: str, left: str = "") -> LedgerAw
         who = f"session {pid} of {user}"
         who += " (only members of pg_read_all_stats may see its details)" if seconds is None else known
     return LedgerAway(
-        f"{what}: the lock was not acquired in {TRIES} attempts of {SHORT_WAIT} each. It is held by {who}. "
+        f"{what}: a lock was not acquired in {TRIES} attempts of {SHORT_WAIT} each. It is held by {who}. "
         f"Try again once it is released{left}",
         sqlstate="55P03",
     )

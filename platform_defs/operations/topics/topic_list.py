@@ -87,7 +87,8 @@ class Deletion:
     def objections(self) -> tuple[str, ...]:
         """The reasons against deletion, which a user must confirm: a clause each."""
         unread = [f"{one.pipeline} has {plural(one.messages, 'message')} left to read from it" for one in self.unread]
-        more = (f"{len(unread) - MAX_NAMED} more have messages left to read",) if len(unread) > MAX_NAMED else ()
+        left = len(unread) - MAX_NAMED
+        more = (f"{left} more {'has' if left == 1 else 'have'} messages left to read",) if left > 0 else ()
         return (*((self.unknown,) if self.unknown else ()), *unread[:MAX_NAMED], *more)
 
     @property

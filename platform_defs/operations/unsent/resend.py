@@ -165,7 +165,7 @@ NEWER = Refusal("newer_in_log", "the log has a message with the same key that ma
 
 GONE = Refusal(
     "newer_gone",
-    "later messages are gone from the log: if one of them had the same key, they would overwrite its row",
+    "later messages are gone from the log, and one of them may have had the same key: its row would be overwritten",
 )
 
 TOMBSTONE = Refusal(

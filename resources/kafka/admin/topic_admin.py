@@ -187,15 +187,16 @@ class TopicAdmin(KafkaTopics):
             reason: KafkaError = error.args[0]
             if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise _MadeJustNow(
-                    f"Kafka refuses to {what} {topic}: {reason.str()}. It was created just now, or this user may not "
-                    "describe it (ACL Describe)",
+                    f"Kafka refuses the request to {what} {topic}: {reason.str()}. It was created just now, "
+                    "or this user may not describe it (ACL Describe)",
                     field=topic,
                 ) from error
             if error_policy.of_kafka(reason.name()) is ErrorPolicy.DENIED:
                 needed = (Right("topic", topic, NEEDED[what]), on_cluster("Create"))
                 raise refusal(reason, f"to {what} {topic}", needed, self.options) or error from error
             if reason.name() in REFUSALS:
-                raise BadInput(f"Kafka refuses to {what} {topic}: {reason.str()}", field=topic) from error
+                refused = f"Kafka refuses the request to {what} {topic}: {reason.str()}"
+                raise BadInput(refused, field=topic) from error
             raise BrokerAway(
                 f"Kafka did not {what} {topic}: {reason.str()}. To continue, run the command again"
             ) from error

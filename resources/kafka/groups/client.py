@@ -303,15 +303,16 @@ class GroupClient:
 
     def _error(self, reason: KafkaError, place: str, needed: Sequence[Right]) -> TidegateError:
         if reason.code() in _MISSING:
-            return _Missing(f"Kafka refuses {place}: {reason.str()}")
+            return _Missing(f"Kafka refuses the request {place}: {reason.str()}")
         if reason.code() == KafkaError._NOENT:  # pyright: ignore[reportPrivateUsage]
             return _NoLeader(f"Kafka names no leader when asked {place}")
         if reason.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
             return BrokerAway(
-                f"Kafka refuses {place}: the offsets are part of an open transaction. Try again once it has ended"
+                f"Kafka refuses the request {place}: the offsets are part of an open transaction. Try again once it "
+                "has ended"
             )
         if reason.code() in _ACTIVE:
-            return _Active(f"Kafka refuses {place}: {reason.str()}")
+            return _Active(f"Kafka refuses the request {place}: {reason.str()}")
         if error_policy.of_kafka(reason.name()) is ErrorPolicy.AWAY:
             reason = self._admin().denied or reason
         return refusal(reason, place, needed, self.options) or self._away(reason.str(), place)

@@ -62,7 +62,7 @@ def test_each_value_is_a_message_and_the_answer_says_where_it_is(desk: Desk) -> 
     assert listed[0]["timestamp"].endswith("+00:00")
     person = desk.send(one, "--no-ids", to=desk.topic)
     assert "value 1: partition " in person.stdout
-    assert f"1 message sent to {desk.topic} checked against the contract of {desk.name}" in person.stdout
+    assert f"1 message sent to {desk.topic}, checked against the contract of {desk.name}" in person.stdout
     assert [m.headers() for m in desk.log()].count(None) == 1
 
 
@@ -100,7 +100,7 @@ def test_lines_of_a_file_and_of_standard_input_are_messages(desk: Desk, tmp_path
     assert desk.send(given=b"\n".join(lines[:3]) + b"\n\n").stdout.count("line ") == 3
     assert (
         desk.send("-", given=b"").stdout
-        == f"0 messages sent to {desk.topic} checked against the contract of {desk.name}\n"
+        == f"0 messages sent to {desk.topic}, checked against the contract of {desk.name}\n"
     )
     assert len(desk.log()) == 2_503
 

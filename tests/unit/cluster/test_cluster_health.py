@@ -122,7 +122,7 @@ def test_a_voter_that_does_not_follow_is_named(silent_ms: int | None) -> None:
 def test_an_even_number_of_voters_bears_no_more_than_one_fewer() -> None:
     voters = (*VOTERS, Voter(4, 0, 100))
     found = health(replace(WELL, quorum=Quorum(1, 5, voters)), embedded=False)
-    assert [item.sentence for item in found.findings] == ["4 voters tolerate the loss of 1, no more than 3 would"]
+    assert [item.sentence for item in found.findings] == ["4 voters tolerate the loss of 1; 3 would tolerate the same"]
     assert found.healthy
 
 

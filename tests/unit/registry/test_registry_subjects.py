@@ -51,7 +51,7 @@ def test_a_level_that_the_registry_has_no_place_for_is_not_set() -> None:
         server.puts["/config/s"] = refuses(404, 40401)
         server.answers["/config/s"] = refuses(404, 40408)
         client = Subjects(Registry({"url": server.url}))
-        with pytest.raises(BadInput, match="did not set a compatibility level for s: it returned 404"):
+        with pytest.raises(BadInput, match="did not set a compatibility level for s: it answered"):
             client.hold_to("s", "FULL")
         assert client.level("s") is None
 
