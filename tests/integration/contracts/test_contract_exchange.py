@@ -118,7 +118,8 @@ def test_an_unknown_subject_is_answered_with_those_like_it_and_a_registry_that_i
         import_from_registry(f"{contract.topic}_value", registry, Wanted())
     away = Registry({"url": "http://user:secret@127.0.0.1:9"})
     with pytest.raises(
-        RegistryAway, match=r"registry at http://127\.0\.0\.1:9 did not answer .*Nothing was registered or changed"
+        RegistryAway,
+        match=r"registry at http://127\.0\.0\.1:9 returned no usable answer .*Nothing was registered or changed",
     ) as no:
         register(contract, away)
     assert "secret" not in str(no.value)
