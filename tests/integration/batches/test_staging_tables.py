@@ -129,7 +129,7 @@ def test_a_changed_contract_is_staged_in_another_table_and_the_old_one_is_droppe
     with world.open_run(pipeline) as run:  # staging tables belong to its role
         held: Any = run.ledger
         session = held.connection
-        new_id, unused = (session.execute("select nextval('tidegate.batch_id')").fetchone()[0] for _ in range(2))
+        new_id, unused = (session.execute(queries()["next_staging_id"]).fetchone()[0] for _ in range(2))
         assert staging_tables.take(session, pipeline.contract, pipeline.name, new_id) == old["table_id"]
         assert staging_tables.take(session, changed, pipeline.name, new_id) == new_id
         assert staging_tables.take(session, changed, pipeline.name, unused) == new_id
