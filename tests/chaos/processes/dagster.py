@@ -166,7 +166,7 @@ def _lag(world: World, pipeline: Pipeline) -> int:
 
 def reported(instance: DagsterInstance, key: AssetKey) -> list[dict[str, Any]]:
     """Return the metadata of every materialization of an asset in Dagster, newest first."""
-    records = instance.fetch_materializations(key, limit=50).records
+    records = instance.fetch_materializations(key, limit=1_000).records  # Dagster requires a limit
     events = [record.asset_materialization for record in records]
     return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
 
