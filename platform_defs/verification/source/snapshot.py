@@ -9,8 +9,10 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.errors import BadInput
 from platform_defs.verification.formats.json_columns import AsText, canonical_columns, text_columns
 from platform_defs.verification.source.ahead import read_ahead
 from platform_defs.verification.source.arrow_rows import (
@@ -39,20 +41,12 @@ from resources.postgres.ledger.migrations import require_current
 from resources.postgres.session.connection import connect, database_errors, queries, session_statement, session_url
 
 VERIFY = "tidegate verify"  # the name of its sessions
-_PRINTED = {  # the format of values in digests and sums, whatever a role has set
-    "DateStyle": "ISO, MDY",
-    "IntervalStyle": "postgres",
-    "bytea_output": "hex",
-    "extra_float_digits": "1",
-}
-
 # Rows wait for the messages that they are compared with, and these for a transform: a server that cannot send for 30 s,
 # the limit of other sessions, has a slow client, not a dead one. In ms; about as long as TCP itself waits.
 _PATIENCE = {"tcp_user_timeout": "900000"}
 PORTION = 64 * 2**20  # characters of texts sorted at once: 256 MB at most, besides one text
 _AHEAD = 1  # batches of rows in memory, besides the one compared; 16 MB each
 _GAPS = pa.schema([("partition", pa.int32()), *((name, pa.int64()) for name in ("batch_id", "start", "until"))])
-_AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # the format of arrays' items, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # from contract/model/system_columns.py: if the engine changes its columns, verify must report it
 
@@ -296,16 +290,32 @@ class Snapshot:
         return found
 
     def _read(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Generator[pa.RecordBatch]:
-        connection: Any = arrow_connection(session_url(self._url, VERIFY))
+        connection: Any = arrow_connection(self._arrow_address())
         with connection, connection.cursor() as cursor:
             cursor.execute(session_statement(self._url, VERIFY, _PATIENCE))
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
-            for setting in _AS_TEXT:
-                cursor.execute(f"SET LOCAL {setting}")
             cursor.execute(query)
             for batch in cursor.fetch_record_batch():
                 yield canonical_columns(as_typed(batch, schema, table), as_text)
+
+    def _arrow_address(self) -> str:
+        """Return the address of ADBC's sessions. ADBC reads the catalogue before a session can be set, and takes types
+        for unknown if their names are quoted. Raises BadInput if a pooler would refuse or drop the option for that.
+        """
+        address, pid = session_url(self._url, VERIFY), self._connection.info.backend_pid
+        quoted, pooled = self._connection.execute(queries()["quoted_identifiers"], {"pid": pid}).fetchone() or ("", "")
+        if not quoted:
+            return address
+        if pooled:
+            raise BadInput(
+                "verify cannot read through a pooler while sessions begin with quote_all_identifiers = on. For this "
+                f'user: ALTER ROLE "{self._connection.info.user}" SET quote_all_identifiers = off. Or use the address '
+                "of Postgres itself",
+                field="TIDEGATE_POSTGRES_URL",
+            )
+        options = conninfo_to_dict(address).get("options", "")
+        return make_conninfo(address, options=f"{options} -c quote_all_identifiers=off".lstrip())
 
     def _ask(self, name: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(queries()[name], self._asked).fetchall()
@@ -337,7 +347,7 @@ def take_snapshot(
 
     Raises LedgerMissing, LedgerOutdated or LedgerTooNew if this version of Tidegate cannot read the ledger.
     """
-    with database_errors(), closing(connect(url, VERIFY, {**_PRINTED, **_PATIENCE})) as connection:
+    with database_errors(), closing(connect(url, VERIFY, _PATIENCE)) as connection:
         require_current(connection)
         connection.autocommit = False
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -110,3 +110,8 @@ VALUES (%(pipeline)s, 0, '{}', '{}', '{}', now(), %(passed)s, %(explanation)s)
 -- indexed_by_batch: true if an index begins with _batch_id.
 SELECT EXISTS (SELECT FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
                 WHERE i.indrelid = to_regclass(%(table)s) AND i.indisvalid AND a.attname = '_batch_id') AS indexed;
+
+-- quoted_identifiers: true if sessions begin with quote_all_identifiers = on, and true if a pooler is in between, which
+-- has sent a process id of its own.
+SELECT reset_val = 'on' AS quoted, pg_backend_pid() <> %(pid)s AS pooled FROM pg_settings
+ WHERE name = 'quote_all_identifiers';
