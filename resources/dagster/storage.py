@@ -15,17 +15,24 @@ from dagster._core.storage.root import LocalArtifactStorage
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 from dagster_postgres.utils import DagsterPostgresException
-from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, Engine
-from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from typing_extensions import override
 
 from platform_defs.errors import BadInput, LedgerAway, TidegateError
-from resources.postgres.session.connection import connect, database_errors, limited, queries
+from resources.postgres.session.connection import (
+    Connection,
+    connect,
+    database_errors,
+    error_for_sqlstate,
+    limited,
+    queries,
+)
 from resources.postgres.session.sqlalchemy_sessions import with_sessions
+from resources.postgres.tables.tables import create_schema
 from resources.process.home import private_home
 from resources.process.settings import Settings, settings
 
@@ -86,8 +93,7 @@ class Storage(DagsterPostgresStorage):
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Storage":
         """Return the storage; creates a missing schema. Without Postgres a command ends with one sentence."""
         try:
-            url, missing = _prepared()
-            return cls(url, missing, inst_data)
+            return _opened(inst_data)[0]
         except TidegateError as error:
             raise click.ClickException(str(error)) from error
 
@@ -122,20 +128,25 @@ class Artifacts(LocalArtifactStorage):
 
 def create_missing_tables() -> bool:
     """Create Dagster's tables if they are missing. Return True if they were. Raises LedgerAway, BadInput."""
-    url, missing = _prepared()
-    if missing:
-        Storage(url, should_autocreate_tables=True)
-    return missing
+    return _opened()[1]
 
 
-def _prepared() -> tuple[str, bool]:
-    """Create the schema if tables are missing. Return the storage's URL, and True if the tables are missing."""
+def _opened(inst_data: ConfigurableClassData | None = None) -> tuple[Storage, bool]:
+    """Return the storage, and True if its tables were created here. Dagster's processes start at once: one creates the
+    tables, the others wait for it, since Dagster creates each table in a transaction of its own.
+    """
     address = _postgres_url()
     url = storage_url(address)
-    missing = not _has_tables(url)
-    if missing:
-        _create_schema(address)
-    return url, missing
+    if _has_tables(url):
+        return Storage(url, should_autocreate_tables=False, inst_data=inst_data), False
+    with connect(address) as connection, database_errors():
+        connection.execute("SELECT pg_advisory_lock(hashtext('tidegate dagster schema'))")  # until the session ends
+        _create_schema(connection)
+        missing = not _has_tables(url)
+        try:
+            return Storage(url, should_autocreate_tables=missing, inst_data=inst_data), missing
+        except DBAPIError as error:
+            raise error_for_sqlstate(getattr(error.orig, "pgcode", None), str(error.orig).strip(), "ledger") from error
 
 
 @lru_cache(ADDRESSES)
@@ -185,23 +196,17 @@ def _postgres_url() -> str:
     return running.postgres.address
 
 
-def _create_schema(postgres_url: str) -> None:
+def _create_schema(connection: Connection) -> None:
     """Create the schema if it is missing. Raises BadInput if this role may not create it, or tables in it."""
-    with connect(postgres_url) as connection, database_errors():
-        found = connection.execute(queries()["may_create_in"], {"schema": SCHEMA}).fetchone()
-        role, there, may = found or (None, False, False)
-        if not may:
-            raise BadInput(
-                f"{role} may not create Dagster's tables in {connection.info.dbname}, or may not use the existing "
-                "ones. As the owner of the schema, run tidegate migrate --tables, then execute the output of "
-                "tidegate rights",
-                field="TIDEGATE_POSTGRES_URL" if settings().dagster_url is None else "TIDEGATE_DAGSTER_URL",
-            )
-        if not there:
-            with connection.transaction():  # two of Dagster's processes start at once; IF NOT EXISTS alone may collide
-                connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate dagster schema'))")
-                create = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}")
-                connection.execute(create.format(sql.Identifier(SCHEMA)))
+    role, may = connection.execute(queries()["may_create_in"], {"schema": SCHEMA}).fetchone() or (None, False)
+    if not may:
+        raise BadInput(
+            f"{role} may not create Dagster's tables in {connection.info.dbname}, or may not use the existing "
+            "ones. As the owner of the schema, run tidegate migrate --tables, then execute the output of "
+            "tidegate rights",
+            field="TIDEGATE_POSTGRES_URL" if settings().dagster_url is None else "TIDEGATE_DAGSTER_URL",
+        )
+    create_schema(connection, SCHEMA)
 
 
 def _folder(given: Settings, name: str) -> str:

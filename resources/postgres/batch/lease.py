@@ -348,7 +348,7 @@ def _claim_tables(held: "PostgresLease", *, rebuilding: bool) -> None:
         with database_errors(), held.connection.transaction():
             lock_as_owner(held.connection, held.holder)
             held.contract_digest = pin(held.connection, contract, held.holder.run_id, rebuilding=rebuilding)
-            for table in contract.tables:
+            for table in sorted(contract.tables, key=lambda table: table.name):  # as create_unclaimed does
                 claim(held.connection, contract.pipeline, table, rebuilding=rebuilding)
             tables.refuse_unique(held.connection, contract)
     except (BadInput, LedgerAway) as error:

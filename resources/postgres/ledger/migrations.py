@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from psycopg import sql
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
 from resources.postgres.session.connection import Connection, connect, database_errors, lock_timeout, queries
+from resources.postgres.tables.tables import create_schema
 
 SHORT_WAIT = "1s"  # for any one lock of a migration
 PATIENCE = 60.0  # seconds for which a migration is tried
@@ -149,7 +149,8 @@ def _has_older_ledger(connection: Connection) -> bool:
 def _migrate(connection: Connection) -> tuple[str, ...]:
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
     if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
-        _create_schemas(connection)
+        for schema in ("tidegate", "tidegate_staging"):  # an administrator may have created them
+            create_schema(connection, schema)
         # A ledger from before this table had its name keeps it.
         connection.execute("ALTER TABLE IF EXISTS public.tidegate_migration SET SCHEMA tidegate")
         connection.execute("ALTER TABLE IF EXISTS tidegate.tidegate_migration RENAME TO migration")
@@ -164,13 +165,6 @@ def _migrate(connection: Connection) -> tuple[str, ...]:
     if found.missing:
         connection.execute(queries()["fence_all"])
     return found.missing
-
-
-def _create_schemas(connection: Connection) -> None:
-    """Create the schemas unless an administrator has: IF NOT EXISTS alone would still require the right to create."""
-    for name in ("tidegate", "tidegate_staging"):
-        if connection.execute("SELECT to_regnamespace(%s)", [name]).fetchone() == (None,):
-            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from platform_defs.evolution.unattended import refuse_declassified
 from resources.postgres.batch import staging_tables
 from resources.postgres.ledger.contract_ledger import ContractLedger, run
 from resources.postgres.session.connection import LOCK_WAIT, Connection, application_name, lock_timeout, queries
-from resources.postgres.tables.tables import check_target, identifier
+from resources.postgres.tables.tables import check_target, identifier, unless_created_meanwhile
 
 
 @dataclass(frozen=True)
@@ -142,22 +142,14 @@ class BuiltBeside:
     def _create(self, connection: Connection) -> None:
         reshaping = self.reshaping(connection)
         for schema in self._schemas:
-            found = connection.execute(
-                "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", [schema]
-            ).fetchone()
-            if found is not None:
-                other = (found[0] or "").removesuffix(SUFFIX)
-                raise BadInput(
-                    f"schema {schema} contains the replay of {other}: put that in place, or discard it: "
-                    f"tidegate replay {other} --discard"
-                    if found[0] and found[0].endswith(SUFFIX)
-                    else f"there is a schema {schema} that is not a replay's: rename it and try again",
-                    field=schema,
+            self._refuse_other(connection, schema)
+            with unless_created_meanwhile(connection):
+                connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+                connection.execute(
+                    sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(schema), sql.Literal(self.built.name))
                 )
-            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-            connection.execute(
-                sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(schema), sql.Literal(self.built.name))
-            )
+                continue
+            self._refuse_other(connection, schema)
         for old, new in zip(self.live.contract.tables, self.built.contract.tables, strict=True):
             table = identifier(new.name)
             connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(table, identifier(old.name)))
@@ -166,6 +158,21 @@ class BuiltBeside:
                 connection.execute(sql.SQL("ALTER TABLE {} ADD {}").format(table, sql.SQL(key)))
             for _ in run(connection, [replace(i, table=new.name) for i in reshaping if i.table == old.name]):
                 pass
+
+    def _refuse_other(self, connection: Connection, schema: str) -> None:
+        """Raise BadInput if the schema exists."""
+        found = connection.execute(
+            "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", [schema]
+        ).fetchone()
+        if found is not None:
+            other = (found[0] or "").removesuffix(SUFFIX)
+            raise BadInput(
+                f"schema {schema} contains the replay of {other}: put that in place, or discard it: "
+                f"tidegate replay {other} --discard"
+                if found[0] and found[0].endswith(SUFFIX)
+                else f"there is a schema {schema} that is not a replay's: rename it and try again",
+                field=schema,
+            )
 
     def _is_ours(self, connection: Connection, schema: str) -> bool:
         asked = "SELECT obj_description(to_regnamespace(%s), 'pg_namespace')"

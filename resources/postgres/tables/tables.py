@@ -1,5 +1,7 @@
 """The tables that a pipeline writes: their DDL, and whether the live ones still match the contract."""
 
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import Any, LiteralString, cast
 
 import psycopg
@@ -29,20 +31,50 @@ def identifier(table: str) -> sql.Identifier:
 
 def create_target(connection: Connection, table: Table) -> bool:
     """Create `table` if it is missing: NOT NULL as the contract says, the key of an upsert or accumulate as its primary
-    key, and for an append an index by which verify finds the rows of new batches (a few pages in all). If it exists, no
-    right to create it is needed. Return True if it was missing.
+    key, and for an append an index by which verify finds the rows of new batches (a few pages in all). If it exists, or
+    another session creates it meanwhile, no right to create it is needed. Return True if it was created here.
     """
     if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
         return False
-    schema = table.name.partition(".")[0]
-    if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() == (None,):
-        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    create_schema(connection, table.name.partition(".")[0])
+    with unless_created_meanwhile(connection):
+        _create_table(connection, table)
+        return True
+    return False
+
+
+def create_schema(connection: Connection, schema: str) -> None:
+    """Create `schema` unless it exists, or another session creates it meanwhile; then no right to create is needed."""
+    if connection.execute("SELECT to_regnamespace(quote_ident(%s))", [schema]).fetchone() == (None,):
+        with unless_created_meanwhile(connection):
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+
+
+@contextmanager
+def unless_created_meanwhile(connection: Connection) -> Generator[None]:
+    """Undo the block if another session, of Tidegate or another program, has created the same object meanwhile.
+
+    IF NOT EXISTS is not enough: sessions that look before any of them commits all create it. The later ones wait for
+    the first one's commit, and then violate a unique index of the catalogue.
+    """
+    with suppress(*_CREATED_MEANWHILE), connection.transaction():
+        yield
+
+
+_CREATED_MEANWHILE = (
+    psycopg.errors.DuplicateSchema,
+    psycopg.errors.DuplicateTable,
+    psycopg.errors.UniqueViolation,  # in pg_namespace, pg_class or pg_type
+)
+
+
+def _create_table(connection: Connection, table: Table) -> None:
     columns = [_column(c.name, c.type.postgres, required=c.required) for c in table.columns]
     columns += [_column(name, kind.postgres, required=True) for name, kind in target_columns(table)]
     if key := key_columns(table):
         columns.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
     room = sql.SQL(ROOM_TO_UPDATE if table.disposition == "accumulate" else "")
-    definition = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({}){}")
+    definition = sql.SQL("CREATE TABLE {} ({}){}")
     connection.execute(definition.format(identifier(table.name), sql.SQL(", ").join(columns), room))
     if table.disposition == "append":
         index = sql.SQL("CREATE INDEX ON {} USING brin (_batch_id) WITH (autosummarize = on, pages_per_range = 1024)")
@@ -50,7 +82,6 @@ def create_target(connection: Connection, table: Table) -> bool:
     if table.description:
         comment = sql.SQL("COMMENT ON TABLE {} IS {}")
         connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))
-    return True
 
 
 def check_target(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> None:

@@ -33,8 +33,8 @@ SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELE
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
  WHERE n.nspname = 'dagster' AND c.relname = 'daemon_heartbeats';
 
--- may_create_in: whether a schema exists, and whether this role may create it or tables in it.
-SELECT current_user::text, n.oid IS NOT NULL,
+-- may_create_in: whether this role may create tables in a schema, or the schema if it does not exist.
+SELECT current_user::text,
        coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'),
                 has_database_privilege(current_database(), 'CREATE'))
   FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = %(schema)s;
