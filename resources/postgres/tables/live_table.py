@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 from psycopg.rows import dict_row
 
 from platform_defs.contract.model.contract import Disposition, Table
 from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.errors import BadInput
-from resources.postgres.session.connection import Connection, queries
+from platform_defs.errors.error_policy import ErrorPolicy, of_sqlstate
+from resources.postgres.session.connection import Connection, queries, state_of
 
 KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a type"}
 # What publish does with each row: https://www.postgresql.org/docs/current/sql-insert.html (ON CONFLICT reads the key)
@@ -31,12 +33,21 @@ class LiveColumn:
 
     name: str
     type: str
-    demanded: bool  # NOT NULL without a default
+    demanded: str  # what rejects rows that leave it out, such as "it is NOT NULL"; empty if nothing does
     generated: bool  # GENERATED ALWAYS AS (...)
     identity: bool  # GENERATED ALWAYS AS IDENTITY
     deterministic: bool  # by its collation, only equal bytes are equal texts
     own_collation: bool  # another one than the database's
     rights: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UniqueKey:
+    """A unique index over columns: those, sorted, and why ON CONFLICT cannot use it (empty if it can)."""
+
+    name: str
+    columns: tuple[str, ...]
+    unusable: str  # "invalid", "deferrable" or "partial"
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,8 @@ class LiveTable:
     rules: tuple[str, ...]
     triggers: tuple[str, ...]  # for each row, before it is written
     cascades: tuple[str, ...]  # foreign keys by which a write to an output of the ledger changes or deletes rows here
-    unique_keys: tuple[tuple[str, ...], ...]  # columns, sorted, of each index that ON CONFLICT can use
+    publications: bool  # the database has one that replicates updates or deletes, of this table or of others
+    unique_keys: tuple[UniqueKey, ...]
     columns: tuple[LiveColumn, ...]
 
 
@@ -75,15 +87,33 @@ def read_live(connection: Connection, pipeline: str, table: Table) -> LiveTable 
         row = asked.fetchone()
     if row is None:
         return None
-    columns: list[dict[str, Any]] = row["columns"] or []
-    keys: list[list[str]] = row["unique_keys"]
+    columns: list[dict[str, Any]] = row.pop("columns") or []
+    keys: list[dict[str, Any]] = row.pop("unique_keys") or []
     lists: dict[str, Any] = {name: (*value,) for name, value in row.items() if isinstance(value, list)}
-    lists |= {"unique_keys": tuple(map(tuple, keys)), "columns": tuple(map(_column, columns))}
-    return LiveTable(**{**row, **lists})
+    return LiveTable(
+        **{**row, **lists},
+        unique_keys=tuple(UniqueKey(columns=tuple(key.pop("columns")), **key) for key in keys),
+        columns=tuple(_column(connection, column) for column in columns),
+    )
 
 
-def _column(found: dict[str, Any]) -> LiveColumn:
-    return LiveColumn(rights=tuple(found.pop("rights")), **found)
+def _column(connection: Connection, row: dict[str, Any]) -> LiveColumn:
+    domain: int | None = row.pop("domain")
+    if domain and not row["demanded"] and _rejects_null(connection, domain):
+        row["demanded"] = f"its domain {row['type']} rejects NULL"
+    return LiveColumn(rights=tuple(row.pop("rights")), **row)
+
+
+def _rejects_null(connection: Connection, domain: int) -> bool:
+    """Return True if the domain, given by its OID, rejects NULL. Only Postgres can evaluate its CHECKs."""
+    try:
+        with connection.transaction():
+            connection.execute(queries()["null_of_domain"], {"domain": domain})
+    except psycopg.Error as error:
+        if of_sqlstate(state_of(error), "table") is not ErrorPolicy.REFUSED_ROW:
+            raise
+        return True
+    return False
 
 
 def refuse_unfit(table: Table, live: LiveTable, *, columns: bool = True) -> None:
@@ -96,6 +126,12 @@ def refuse_unfit(table: Table, live: LiveTable, *, columns: bool = True) -> None
             raise BadInput(problem, field=field)
 
 
+_UNUSABLE = {
+    "invalid": "is INVALID: drop it, unless CREATE INDEX CONCURRENTLY is building it (if the table is partitioned, "
+    "attach each partition's index to it)",
+    "deferrable": "is deferrable",
+    "partial": "is partial",
+}
 Mistakes = Iterator[tuple[str, str]]  # the table or column, and what is wrong with it
 
 
@@ -143,8 +179,9 @@ def _column_mistakes(table: Table, live: LiveTable) -> Mistakes:
         if column.demanded and column.name not in wanted:
             yield (
                 f"{table.name}.{column.name}",
-                f"column {column.name} of {table.name} is NOT NULL without a default, and not in the contract. Give "
-                "it a default, or add it to the contract",
+                f"column {column.name} of {table.name} is not in the contract and has no default, but "
+                f"{column.demanded}: every row would be rejected. Give the column a default, allow NULL, or add it to "
+                "the contract",
             )
 
 
@@ -175,11 +212,13 @@ def _writing_mistakes(table: Table, live: LiveTable) -> Mistakes:
             f"column {name} of {table.name} has a nondeterministic collation: different Kafka keys would share a "
             f'row. To fix it: alter table {table.name} alter column {name} type text collate "C"',
         )
-    if key and tuple(sorted(key)) not in live.unique_keys:
+    indexes = [index for index in live.unique_keys if index.columns == tuple(sorted(key))]
+    if key and all(index.unusable for index in indexes):
+        existing = "".join(f". {index.name} {_UNUSABLE[index.unusable]}" for index in indexes)
         yield (
             table.name,
-            f"{table.name} needs a unique index on exactly {_list(key)} to find its rows (neither partial nor "
-            f"deferrable): create unique index on {table.name} ({_list(key)})",
+            f"{table.name} needs a valid unique index on exactly {_list(key)} to find its rows, neither partial nor "
+            f"deferrable: create unique index on {table.name} ({_list(key)}){existing}",
         )
 
 

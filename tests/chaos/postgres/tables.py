@@ -68,7 +68,7 @@ def column_that_must_be_filled_added_between_plan_and_publish(chaos: Chaos) -> V
     return _table_changed(
         chaos,
         "ALTER {table} ADD branch text NOT NULL",
-        "column branch of .* is NOT NULL without a default",
+        "column branch of .* has no default, but it is NOT NULL",
         "ALTER {table} DROP branch",
     )
 

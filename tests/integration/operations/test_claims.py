@@ -175,6 +175,30 @@ def test_a_table_that_is_written_by_key_needs_a_unique_index_on_just_the_key(
     claim(world.ledger, pipeline.contract)
 
 
+def test_an_index_on_the_key_that_cannot_be_used_is_named_with_the_reason(
+    world: World, pipeline: Pipeline, subtests: pytest.Subtests
+) -> None:
+    do(world, pipeline, "alter table {schema}.balances drop constraint balances_pkey")
+    twice = "insert into {schema}.balances values ('A', 1, 1), ('A', 2, 2)"
+    reasons = {
+        "deferrable": "alter table {schema}.balances add constraint mine unique (account) deferrable",
+        "partial": "create unique index mine on {schema}.balances (account) where balance > 0",
+        "INVALID": "create unique index concurrently mine on {schema}.balances (account)",
+    }
+    for reason, statement in reasons.items():
+        with subtests.test(reason):
+            if reason == "INVALID":
+                do(world, pipeline, twice)
+                with pytest.raises(psycopg.errors.UniqueViolation):
+                    do(world, pipeline, statement)
+            else:
+                do(world, pipeline, statement)
+            with pytest.raises(BadInput, match=rf"create unique index .*\. {pipeline.name}\.mine is {reason}"):
+                claim(world.ledger, pipeline.contract)
+            do(world, pipeline, "alter table {schema}.balances drop constraint if exists mine")
+            do(world, pipeline, "drop index if exists {schema}.mine")
+
+
 def test_a_key_column_needs_a_deterministic_collation(world: World, pipeline: Pipeline) -> None:
     """The embedded Postgres is built without ICU, so its catalogue is altered instead."""
     do(world, pipeline, 'create collation {schema}.ci from "C"')
@@ -275,6 +299,63 @@ def test_a_schema_or_database_that_we_may_not_use_is_named_with_the_statement_th
         claim(ledger, other.contract)
     world.rows(f"grant usage, create on schema {other.name} to {role}")
     claim(ledger, other.contract)  # created by us: a table needs no right on the database
+
+
+DOMAINS = (
+    "create domain {schema}.present as text not null",
+    "create domain {schema}.below as {schema}.present",
+    "create domain {schema}.checked as text check (coalesce(value, '') <> '')",
+    "create domain {schema}.filled as text default 'x' not null",
+    "create domain {schema}.optional as text check (value <> '')",
+)
+
+
+def test_a_column_that_the_contract_lacks_must_have_a_default_or_accept_null(
+    world: World, pipeline: Pipeline, subtests: pytest.Subtests
+) -> None:
+    do(world, pipeline, *DOMAINS)
+    demanded = {
+        "text not null": "it is NOT NULL",
+        "{schema}.present": r"its domain .*\.present rejects NULL",
+        "{schema}.below": r"its domain .*\.below rejects NULL",
+        "{schema}.checked": r"its domain .*\.checked rejects NULL",
+        "{schema}.filled default null": r"its domain .*\.filled rejects NULL",
+        "text constraint tenanted check (tenant is not null)": "the constraint tenanted on .* rejects NULL",
+    }
+    free = "text", "text default 'x' not null", "{schema}.filled", "{schema}.present default 'x'", "{schema}.optional"
+    add = "alter table {table} drop column if exists tenant, add column tenant "
+    for column, reason in demanded.items():
+        with subtests.test(column):
+            do(world, pipeline, add + column)
+            with pytest.raises(BadInput, match=f"column tenant of .* is not in the contract .* {reason}"):
+                claim(world.ledger, pipeline.contract)
+    for column in free:
+        with subtests.test(column):
+            do(world, pipeline, add + column)
+            claim(world.ledger, pipeline.contract)
+
+
+def test_a_domain_in_a_schema_that_we_may_not_use_is_read_all_the_same(
+    world: World, pipeline: Pipeline, clerk: tuple[Ledger, str]
+) -> None:
+    ledger, role = clerk
+    do(world, pipeline, f"grant all on all tables in schema {{schema}} to {role}", "create schema {schema}_own")
+    do(world, pipeline, "create domain {schema}_own.present as text not null")
+    do(world, pipeline, "alter table {table} add column tenant {schema}_own.present")
+    with pytest.raises(BadInput, match=r"its domain .*_own\.present rejects NULL"):
+        claim(ledger, pipeline.contract)
+    do(world, pipeline, "drop schema {schema}_own cascade")
+    claim(ledger, pipeline.contract)
+
+
+def test_a_column_that_only_one_partition_demands_is_refused(world: World, tableless: Pipeline) -> None:
+    do(world, tableless, FOREIGN[0], "create table {schema}.part partition of {table} default")
+    do(world, tableless, "alter table {table} add column tenant text")
+    do(world, tableless, "alter table {schema}.part alter column tenant set not null")
+    with pytest.raises(BadInput, match=r"column tenant of .* it is NOT NULL"):
+        claim(world.ledger, tableless.contract)
+    do(world, tableless, "alter table {schema}.part alter column tenant drop not null")
+    claim(world.ledger, tableless.contract)
 
 
 @pytest.mark.parametrize("generated", ["always as identity", "always as (1) stored"])

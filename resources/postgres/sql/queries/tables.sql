@@ -25,13 +25,19 @@ UPDATE tidegate.output SET table_name = %(table)s, definition = coalesce(definit
 -- live_table: a table's live definition, its partitions, and all that could keep a row from arriving as it was written.
 WITH here AS (SELECT c.* FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s)),
      parts AS (SELECT oid FROM here UNION SELECT relid FROM here, pg_partition_tree(here.oid)),
-     keys AS (SELECT i.indexrelid, array_agg(a.attname::text ORDER BY a.attname) AS names
+     keys AS (SELECT i.indexrelid::regclass::text AS name, array_agg(a.attname::text ORDER BY a.attname) AS columns,
+                     CASE WHEN NOT (i.indisvalid AND i.indisready AND i.indislive) THEN 'invalid'
+                          WHEN NOT i.indimmediate THEN 'deferrable'
+                          WHEN i.indpred IS NOT NULL THEN 'partial' ELSE '' END AS unusable
                 FROM here, pg_index AS i
                 JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, nth) ON k.nth <= i.indnkeyatts
                 JOIN pg_attribute AS a ON (a.attrelid, a.attnum) = (i.indrelid, k.attnum)
-               WHERE i.indrelid = here.oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indislive
-                 AND i.indpred IS NULL AND i.indexprs IS NULL
-               GROUP BY i.indexrelid)
+               WHERE i.indrelid = here.oid AND i.indisunique AND i.indexprs IS NULL
+               GROUP BY i.indexrelid),
+     not_null AS (SELECT DISTINCT attname FROM parts JOIN pg_attribute ON attrelid = oid WHERE attnum > 0 AND attnotnull),
+     checks AS (SELECT pg_get_expr(conbin, conrelid) AS condition, format('%%I on %%s', conname, conrelid::regclass) AS name
+                  FROM parts JOIN pg_constraint ON conrelid = parts.oid
+                 WHERE contype = 'c' AND cardinality(conkey) = 1 AND coninhcount = 0)
 SELECT current_user::text AS role, here.relkind::text AS kind,
        (SELECT o.table_oid IS NOT DISTINCT FROM here.oid FROM tidegate.output AS o
          WHERE (o.pipeline, o.table_name) = (%(pipeline)s, %(table)s)) AS bound,
@@ -55,18 +61,33 @@ SELECT current_user::text AS role, here.relkind::text AS kind,
               WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))
                 AND confrelid IN (SELECT table_oid FROM tidegate.output)
               ORDER BY conparentid <> 0, 1) AS cascades,
-       ARRAY(SELECT to_json(names) FROM keys) AS unique_keys,
+       -- CREATE PUBLICATION FOR ALL TABLES names none, and a schema's is in a catalogue that Postgres 14 lacks.
+       EXISTS (SELECT FROM pg_publication WHERE pubupdate OR pubdelete) AS publications,
+       (SELECT json_agg(to_json(keys) ORDER BY name) FROM keys) AS unique_keys,
        (SELECT json_agg(json_build_object(
                  'name', attname, 'type', format_type(atttypid, atttypmod),
-                 'demanded', attnotnull AND NOT (atthasdef OR attidentity <> ''),
+                 'demanded', CASE
+                   WHEN has_default THEN ''
+                   WHEN attname IN (SELECT attname FROM not_null) THEN 'it is NOT NULL'
+                   ELSE coalesce((SELECT 'the constraint ' || min(name) || ' rejects NULL' FROM checks
+                                   WHERE condition = format('(%%I IS NOT NULL)', attname)), '') END,
+                 'domain', CASE WHEN typtype = 'd' AND NOT has_default THEN typ.oid::bigint END,
                  'generated', attgenerated <> '', 'identity', attidentity = 'a',
                  'deterministic', NOT EXISTS (SELECT FROM pg_collation AS c
                                                WHERE c.oid = attcollation AND NOT collisdeterministic),
                  'own_collation', attcollation NOT IN (0, 'pg_catalog."default"'::regcollation),
                  'rights', ARRAY(SELECT p FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p
                                   WHERE has_column_privilege(attrelid, attnum, p))) ORDER BY attnum)
-          FROM pg_attribute WHERE attrelid = here.oid AND attnum > 0 AND NOT attisdropped) AS columns
+          FROM pg_attribute AS a JOIN pg_type AS typ ON typ.oid = atttypid
+          JOIN LATERAL (SELECT coalesce((SELECT pg_get_expr(adbin, adrelid) NOT LIKE 'NULL::%%' FROM pg_attrdef
+                                          WHERE (adrelid, adnum) = (attrelid, attnum)),
+                                        attidentity <> '' OR typdefault IS NOT NULL) AS has_default) AS d ON true
+         WHERE attrelid = here.oid AND attnum > 0 AND NOT attisdropped) AS columns
   FROM here;
+
+-- null_of_domain: fails as an INSERT without the column does: by the domain's NOT NULL, or by a CHECK. Casting would need
+-- USAGE on the domain's schema, which an INSERT does not.
+SELECT domain_in(NULL, %(domain)s::oid, -1) IS NULL;
 
 -- take_output_over: the live table is now filled like the rebuilt one, up to the same batch.
 UPDATE tidegate.output AS l SET definition = b.definition, batch_id = b.batch_id
