@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.model.contract import Table
 from platform_defs.errors import BadInput
 from resources.postgres.session.connection import LOCK_WAIT, Connection, dict_rows, lock_timeout, queries
-from resources.postgres.tables.live_table import read_live, refuse_unfit
+from resources.postgres.tables.live_table import read_live, refuse_unfit, refuse_unidentified, rights_on
 from resources.postgres.tables.tables import identifier
 
 
@@ -61,6 +61,7 @@ class AdoptionLedger:
         live = read_live(self.connection, self.pipeline, table)
         if live is not None:
             refuse_unfit(table, live)
+            refuse_unidentified(self.connection, table, rights_on(table))
 
     def has_rows(self, table: str) -> bool:
         query = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table))

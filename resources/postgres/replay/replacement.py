@@ -22,7 +22,7 @@ from resources.postgres.batch.lease import PostgresLease
 from resources.postgres.batch.publish_statements import lock_as_owner
 from resources.postgres.ledger.contract_ledger import ContractLedger
 from resources.postgres.replay.row_replacement import Difference, Pair
-from resources.postgres.replay.shadow_tables import BuiltBeside
+from resources.postgres.replay.shadow_tables import REPLACED, BuiltBeside
 from resources.postgres.session.connection import (
     DURABLE,
     LOCK_WAIT,
@@ -33,6 +33,7 @@ from resources.postgres.session.connection import (
     queries,
     refusal,
 )
+from resources.postgres.tables.live_table import refuse_unidentified
 from resources.postgres.tables.tables import check_target, identifier
 
 
@@ -148,6 +149,7 @@ class Replacement(BuiltBeside):
                 )
                 held.connection.execute(lock)
                 check_target(held.connection, self.live.name, pair.old, columns=not pair.reshaping)
+                refuse_unidentified(held.connection, pair.old, REPLACED)
                 check_target(held.connection, self.built.name, pair.new)
                 pair.replace(held.connection)
                 check_target(held.connection, self.live.name, pair.old)
@@ -159,14 +161,6 @@ class Replacement(BuiltBeside):
             raise BadInput(
                 f"a table of {self.live.name} rejects rebuilt rows: {refusal(error, hides=hides)}. Nothing was changed."
                 f"{remedy}",
-                field=self.live.name,
-            ) from (None if hides else error)
-        except psycopg.errors.ObjectNotInPrerequisiteState as error:
-            found = refusal(error, hides=True) if hides else error.diag.message_primary
-            raise BadInput(
-                f"a publication replicates a table of {self.live.name}, and Postgres cannot identify the rows that "
-                f"a replay deletes: {found}. Nothing was changed. To allow it: ALTER TABLE "
-                "... REPLICA IDENTITY FULL",
                 field=self.live.name,
             ) from (None if hides else error)
 

@@ -19,7 +19,10 @@ from platform_defs.evolution.unattended import refuse_declassified
 from resources.postgres.batch import staging_tables
 from resources.postgres.ledger.contract_ledger import ContractLedger, run
 from resources.postgres.session.connection import LOCK_WAIT, Connection, application_name, lock_timeout, queries
+from resources.postgres.tables.live_table import refuse_unidentified
 from resources.postgres.tables.tables import check_target, identifier, unless_created_meanwhile
+
+REPLACED = ("UPDATE", "DELETE")  # what a replay does to live rows of any table, even of an append
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,7 @@ class BuiltBeside:
                 "grant them first",
                 field=old.name,
             )
+        refuse_unidentified(connection, old, REPLACED)
 
     def _create(self, connection: Connection) -> None:
         reshaping = self.reshaping(connection)
@@ -153,6 +157,10 @@ class BuiltBeside:
         for old, new in zip(self.live.contract.tables, self.built.contract.tables, strict=True):
             table = identifier(new.name)
             connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(table, identifier(old.name)))
+            # LIKE does not copy it, and a publication FOR ALL TABLES replicates the new table too.
+            identity = connection.execute("SELECT relreplident FROM pg_class WHERE oid = to_regclass(%s)", [old.name])
+            if identity.fetchone() != ("d",):
+                connection.execute(sql.SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(table))
             tables = {"table": old.name, "built": new.name}
             for (key,) in connection.execute(queries()["foreign_keys_of"], tables).fetchall():
                 connection.execute(sql.SQL("ALTER TABLE {} ADD {}").format(table, sql.SQL(key)))

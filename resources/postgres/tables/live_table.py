@@ -7,9 +7,10 @@ the table locked against ALTER, CREATE TRIGGER and CREATE RULE, in the publishin
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import dict_row
 
 from platform_defs.contract.model.contract import Disposition, Table
@@ -131,6 +132,40 @@ _UNUSABLE = {
     "attach each partition's index to it)",
     "deferrable": "is deferrable",
     "partial": "is partial",
+}
+
+
+def refuse_unidentified(connection: Connection, table: Table, rights: Iterable[str]) -> None:
+    """Raise BadInput if a publication replicates the table, and Postgres would refuse to update or delete its rows.
+
+    `rights`: which of the two. Postgres decides it when a plan starts, so EXPLAIN shows it:
+    https://www.postgresql.org/docs/current/logical-replication-publication.html
+    """
+    parts = {
+        "table": sql.Identifier(*table.name.split(".")),
+        "column": sql.Identifier((*key_columns(table), "_batch_id")[0]),
+    }
+    try:
+        for right in (name for name in rights if name in _CHANGES):
+            connection.execute(sql.SQL(_CHANGES[right]).format(**parts))
+    except (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InvalidColumnReference) as error:
+        raise BadInput(
+            f"a publication replicates {table.name}, and Postgres cannot identify the rows that Tidegate updates or "
+            f"deletes: {' '.join(filter(None, (error.diag.message_primary, error.diag.message_detail)))}. Nothing was "
+            f"changed. To allow it: {_IDENTITY[type(error)].format(table=table.name)}",
+            field=table.name,
+        ) from error
+
+
+_CHANGES: Mapping[str, LiteralString] = {
+    "UPDATE": "EXPLAIN UPDATE {table} SET {column} = DEFAULT",
+    "DELETE": "EXPLAIN DELETE FROM {table}",
+}
+_IDENTITY: Mapping[type[psycopg.Error], str] = {
+    psycopg.errors.ObjectNotInPrerequisiteState: "ALTER TABLE {table} REPLICA IDENTITY FULL (if the table is "
+    "partitioned, for each partition)",
+    psycopg.errors.InvalidColumnReference: "publish all of its columns, and filter its rows only by columns of its "
+    "replica identity",
 }
 Mistakes = Iterator[tuple[str, str]]  # the table or column, and what is wrong with it
 

@@ -12,7 +12,13 @@ from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.engine.plan.replay_plan import SUFFIX as REPLAY
 from platform_defs.errors import BadInput
 from resources.postgres.session.connection import Connection, queries
-from resources.postgres.tables.live_table import key_columns, read_live, refuse_unfit
+from resources.postgres.tables.live_table import (
+    key_columns,
+    read_live,
+    refuse_unfit,
+    refuse_unidentified,
+    rights_on,
+)
 
 
 def closed_list(text: str) -> sql.SQL:
@@ -97,6 +103,8 @@ def check_target(connection: Connection, pipeline: str, table: Table, *, columns
             field=table.name,
         )
     refuse_unfit(table, live, columns=columns)
+    if live.publications:
+        refuse_unidentified(connection, table, rights_on(table))
     if not live.bound:
         raise BadInput(
             f"table {table.name} is not the one that {pipeline} filled (it was dropped and created again, or "

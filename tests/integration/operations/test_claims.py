@@ -22,8 +22,8 @@ from resources.postgres.batch.lease import acquire
 from resources.postgres.batch.table_claims import create_unclaimed
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import Connection
-from resources.postgres.tables.live_table import LiveTable, read_live, refuse_unfit
-from resources.postgres.tables.tables import create_schema, create_target
+from resources.postgres.tables.live_table import LiveTable, key_columns, read_live, refuse_unfit
+from resources.postgres.tables.tables import check_target, create_schema, create_target
 from tests.support.postgres.databases import new_database
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World, transfers
@@ -231,6 +231,65 @@ def found(world: World, contract: Contract, table: Table) -> LiveTable:
         live = read_live(session, contract.pipeline, table)
     assert live is not None
     return live
+
+
+@pytest.fixture
+def publication(world: World, pipeline: Pipeline) -> Iterator[str]:
+    """Yield the name of a publication that replicates nothing yet."""
+    name = f"{pipeline.name}_out"
+    world.rows(f"create publication {name}")
+    yield name
+    world.rows(f"drop publication {name}")
+
+
+def test_a_published_table_whose_rows_cannot_be_identified_is_refused_up_front(
+    world: World, pipeline: Pipeline, publication: str, subtests: pytest.Subtests
+) -> None:
+    """Postgres would refuse the first UPDATE, after the batch was read: with a publication in any of these forms."""
+    upsert = world.new_pipeline("upsert", transform=None).contract
+    claim(world.ledger, upsert)
+    contracts = pipeline.contract, upsert
+    tables = {contract.pipeline: contract.tables[-1] for contract in contracts}
+    for table in tables.values():
+        world.rows(f"alter table {table.name} drop constraint {table.name.partition('.')[2]}_pkey")
+        world.rows(f"create unique index by_key on {table.name} ({', '.join(key_columns(table))})")
+
+    def publish(what: str, operations: str = "insert, update, delete, truncate") -> None:
+        world.rows(f"drop publication {publication}")
+        world.rows(f"create publication {publication} {what} with (publish = '{operations}')")
+
+    def check(contract: Contract) -> None:
+        with world.session() as session:
+            check_target(session, contract.pipeline, contract.tables[-1])
+
+    both = f"for table {', '.join(table.name for table in tables.values())}"
+    for what in (both, f"for tables in schema {', '.join(tables)}"):
+        for contract in contracts:
+            table = tables[contract.pipeline]
+            with subtests.test(what, disposition=table.disposition):
+                publish(what)
+                with pytest.raises(BadInput, match=f"cannot identify.*ALTER TABLE {table.name} REPLICA IDENTITY FULL"):
+                    claim(world.ledger, contract)
+                publish(what, "insert")
+                check(contract)
+    publish(both, "delete")
+    check(pipeline.contract)  # an accumulate deletes no rows, an upsert those of tombstones
+    with pytest.raises(BadInput, match="cannot delete from table"):
+        check(upsert)
+    for contract in contracts:
+        table = tables[contract.pipeline]
+        with subtests.test("identified", disposition=table.disposition):
+            publish(f"for table {table.name}")
+            world.rows(f"alter table {table.name} replica identity using index by_key")
+            check(contract)
+            publish(f"for table {table.name} where ({table.columns[-1].name} is not null)")
+            with pytest.raises(BadInput, match="filter its rows only by columns of its replica identity"):
+                check(contract)
+            world.rows(f"alter table {table.name} replica identity full")
+            check(contract)
+    publish(f"for table {pipeline.contract.row_table.name}")
+    with world.session() as session:  # rows of an append are only inserted
+        check_target(session, pipeline.name, pipeline.contract.row_table)
 
 
 @pytest.mark.parametrize("action", ["on delete cascade", "on delete set null", "on update cascade"])

@@ -173,10 +173,27 @@ def test_an_append_table_that_is_replicated_and_cannot_be_deleted_from_is_named(
     world.rows(f"update {table} set visitor = 'somebody' where _offset = 1")
     world.rows(f"create publication {pipeline.name} for table {table}")
     with pytest.raises(BadInput, match="REPLICA IDENTITY FULL"):
-        execute(world, pipeline)
+        shown(world, pipeline)
+    assert nothing_left(world, pipeline)
     world.rows(f"alter table {table} replica identity full")
     execute(world, pipeline)
     world.rows(f"drop publication {pipeline.name}")
+
+
+@pytest.mark.longest
+def test_the_tables_of_a_replay_are_identified_like_the_live_ones(world: World) -> None:
+    """Under a publication FOR ALL TABLES, which replicates them too."""
+    pipeline = world.new_pipeline("upsert", transform=None)
+    world.send_and_drain(pipeline, [customer(1), customer(2)], keys=[b"1", b"1"], partition=0)
+    table = pipeline.contract.row_table.name
+    world.rows(f"alter table {table} drop constraint customers_pkey")
+    world.rows(f"create unique index on {table} (_key)")
+    world.rows(f"alter table {table} replica identity full")
+    world.rows(f"create publication {pipeline.name} for all tables")
+    try:
+        assert counts(execute(world, pipeline))["customers"] == (1, 1, 0, 0)
+    finally:
+        world.rows(f"drop publication {pipeline.name}")
 
 
 @pytest.mark.longest

@@ -61,7 +61,6 @@ SELECT current_user::text AS role, here.relkind::text AS kind,
               WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))
                 AND confrelid IN (SELECT table_oid FROM tidegate.output)
               ORDER BY conparentid <> 0, 1) AS cascades,
-       -- CREATE PUBLICATION FOR ALL TABLES names none, and a schema's is in a catalogue that Postgres 14 lacks.
        EXISTS (SELECT FROM pg_publication WHERE pubupdate OR pubdelete) AS publications,
        (SELECT json_agg(to_json(keys) ORDER BY name) FROM keys) AS unique_keys,
        (SELECT json_agg(json_build_object(
