@@ -93,6 +93,9 @@ SQLSTATES: Sequence[ErrorRule] = (
     _same("XX", RETRY, "An error inside Postgres; a value may cause it (such as a row of more than 1 GB)."),
     _same("XX001 XX002", HALT, "Postgres found corrupt data or a corrupt index: further writes could lose rows."),
     _rows("22 23 44", "A value or row violates its type, a constraint or a view's check."),
+    ErrorRule(
+        ("54011",), BAD, "A table would have too many columns; dropped ones count.", staging=REFUSED, table=REFUSED
+    ),
     _rows("54", "A value exceeds a limit: a key too long for its index, JSON nested too deep."),
     _rows("P0 09 20 21 2F 38 39", "A trigger or function of the table rejects the row (RAISE, ASSERT, a routine)."),
     _rows("40002", "A deferred constraint is violated."),

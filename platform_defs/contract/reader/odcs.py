@@ -22,6 +22,7 @@ from platform_defs.contract.reader.fields import read_fields
 from platform_defs.contract.reader.names import checked_name, custom_values
 from platform_defs.contract.reader.producing import read_producing
 from platform_defs.contract.reader.settings import read_limits, read_owners, refuse_removed, refuse_undirect
+from platform_defs.contract.reader.table_limits import refuse_over_limits
 from platform_defs.contract.reader.tables import read_tables, refuse_empty_groups
 from platform_defs.contract.reader.topic import checked_topic, read_topic_keys
 from platform_defs.contract.reader.wire import read_wire
@@ -83,6 +84,7 @@ def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
     if not accepted:
         refuse_removed(document)
         refuse_empty_groups(contract.tables, tables)
+        refuse_over_limits(contract, tables)
     return contract
 
 

@@ -28,6 +28,7 @@ REFUSED = (
     psycopg.IntegrityError,
     psycopg.DataError,
     psycopg.errors.DependentObjectsStillExist,
+    psycopg.errors.TooManyColumns,
 )
 SHORT_WAIT = "2s"  # for any one lock: other sessions that need the table queue behind a lock that is waited for
 

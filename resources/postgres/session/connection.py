@@ -225,7 +225,8 @@ _REMEDY = {
     "42501": (
         "Ask the owner to grant the missing right to the database user (GRANT ... TO ...). If the table has "
         "row-level security, exempt the user from it (ALTER ROLE ... BYPASSRLS). tidegate rights prints every grant"
-    )
+    ),
+    "54011": "A table has at most 1,600 columns, and columns that were dropped count until the table is created again",
 }
 
 

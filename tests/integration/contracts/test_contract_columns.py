@@ -11,10 +11,10 @@ from platform_defs.contract.model.contract import Column, Field
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.errors import BadInput, LedgerAway
-from platform_defs.evolution.statements import NOT_NULL, Given
+from platform_defs.evolution.statements import NOT_NULL, Given, Statement
 from platform_defs.operations.contracts import evolve
 from platform_defs.verification.verify import verify
-from resources.postgres.ledger.contract_ledger import ContractLedger
+from resources.postgres.ledger.contract_ledger import ContractLedger, run
 from resources.postgres.session import connection as postgres
 from resources.postgres.session.connection import Connection
 from tests.integration.contracts.test_contract_apply import apply, changed, columns, exact, views, with_field
@@ -281,3 +281,13 @@ def test_a_column_that_stayed_and_comes_back_with_another_type_names_the_replay(
     third = changed(second, "2.1.0", fields=(*old.fields, made), columns=(*old.row_table.columns, column))
     with pytest.raises(BadInput, match=f"channel is text.*tidegate replay {before.name} --execute"):
         apply(world, third)
+
+
+def test_a_table_without_room_for_another_column_is_no_bug(world: World) -> None:
+    """Columns that were dropped still count, as in a table whose contract has changed often."""
+    schema = world.new_pipeline("append", transform=None).name
+    world.rows(f"create schema {schema} create table full_of_columns ({', '.join(f'c{n} int' for n in range(1_600))})")
+    world.rows(f"alter table {schema}.full_of_columns drop column c0")
+    added = Statement("add", f"{schema}.full_of_columns", "channel", "ADD COLUMN channel text")
+    with world.session() as session, pytest.raises(BadInput, match=r"ADD COLUMN channel.*at most 1600 columns"):
+        list(run(session, [added]))

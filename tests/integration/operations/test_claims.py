@@ -11,14 +11,15 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from platform_defs.contract.model.column_types import STRING
-from platform_defs.contract.model.contract import Aggregate, Contract, Table
+from platform_defs.contract.model.column_types import INTEGER, STRING
+from platform_defs.contract.model.contract import Aggregate, Column, Contract, Disposition, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import BadInput
 from platform_defs.operations.runs.replay import Replay
 from resources.dagster.storage import create_missing_tables
 from resources.postgres.batch.lease import acquire
+from resources.postgres.batch.staging_tables import take
 from resources.postgres.batch.table_claims import create_unclaimed
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import Connection
@@ -27,6 +28,7 @@ from resources.postgres.tables.tables import check_target, create_schema, create
 from tests.support.postgres.databases import new_database
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World, transfers
+from tests.unit.contract.test_table_limits import MOST
 
 NOTHING = "create function {schema}.nothing() returns trigger language plpgsql as 'begin return null; end'"
 SWALLOWS = {
@@ -441,6 +443,30 @@ def test_a_table_that_was_renamed_with_its_contract_stays_the_pipelines_own(worl
     claim(world.ledger, renamed)
     names = world.rows("select table_name from tidegate.output where pipeline = %s order by 1", pipeline.name)
     assert [row["table_name"] for row in names] == [f"{pipeline.name}.balances", f"{pipeline.name}.bookings"]
+
+
+@pytest.mark.parametrize("disposition", MOST)
+def test_the_widest_table_that_a_contract_may_have_can_be_created_and_staged(
+    world: World, disposition: Disposition
+) -> None:
+    """And one column more is too many for one of the two, so the limit is neither too low nor too high."""
+    world.ledger.migrate()
+    shipped = world.new_pipeline(disposition, transform=None).contract
+    claim(world.ledger, shipped)
+    columns = [Column(f"c{n}", INTEGER, required=False) for n in range(MOST[disposition] + 1)]
+
+    def create(session: Connection, count: int) -> None:
+        table = replace(shipped.tables[-1], columns=tuple(columns[:count]), name=f"{shipped.pipeline}.wide")
+        table = replace(table, group_by=("c0",) if disposition == "accumulate" else ())
+        with session.transaction(force_rollback=True):
+            create_target(session, table)
+            if disposition != "accumulate":
+                take(session, replace(shipped, tables=(table,)), shipped.pipeline, 2**40)
+
+    with world.session() as session:
+        create(session, MOST[disposition])
+        with pytest.raises(psycopg.errors.TooManyColumns):
+            create(session, MOST[disposition] + 1)
 
 
 def test_every_table_of_the_ledger_can_be_replicated(world: World) -> None:
