@@ -91,6 +91,10 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
         except TidegateError as error:  # no ledger or no broker: no pipeline was tried
             context.log.error(str(error))
             raise dg.Failure(str(error), allow_retries=False) from error
+        except STORAGE_AWAY as error:
+            raise dg.Failure(
+                f"Dagster's storage did not answer, so the run ends: {error}", allow_retries=False
+            ) from error
         yield from ()
 
     return drain_topics

@@ -5,11 +5,12 @@ dagster.yaml names these classes, and they need no variable: an unset variable i
 Each of Dagster's processes finds the database as everything else here does (resources.process.settings).
 """
 
+import sys
 from functools import lru_cache
 from typing import Any
 
 import click
-from dagster import Field
+from dagster import EventLogEntry, Field
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from dagster._core.storage.root import LocalArtifactStorage
 from dagster._serdes import ConfigurableClassData
@@ -56,7 +57,19 @@ _REFERENCE = "CREATE INDEX IF NOT EXISTS runs_snapshot_id ON dagster.runs (snaps
 
 
 class EventLog(PostgresEventLogStorage):
-    """Dagster's event log, without a catalogue query for each result of a check."""
+    """Dagster's event log, without a catalogue query for each result of a check, and without errors for log lines."""
+
+    @override
+    def store_event(self, event: EventLogEntry) -> None:
+        """Store the event. A log line that cannot be stored is written to stderr, which Dagster captures: else the code
+        that logs why Postgres is unavailable would fail for that reason, and the line would be lost.
+        """
+        try:
+            super().store_event(event)
+        except STORAGE_AWAY as error:
+            if event.is_dagster_event:
+                raise
+            sys.stderr.write(f"{event.user_message}\n(Dagster's storage did not record this line: {error})\n")
 
     @property
     @override

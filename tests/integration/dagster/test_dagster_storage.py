@@ -1,5 +1,6 @@
 """Dagster's tables in our Postgres: created once, and then found in one statement."""
 
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +9,11 @@ import dagster as dg
 import psycopg
 import pytest
 import sqlalchemy
-from dagster import DagsterInstance
+from dagster import DagsterEvent, DagsterEventType, DagsterInstance, EventLogEntry
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from dagster._daemon.types import DaemonHeartbeat
 
-from resources.dagster.storage import Artifacts, EventLog, Storage
+from resources.dagster.storage import STORAGE_AWAY, Artifacts, EventLog, Storage
 from resources.endpoints import Endpoints
 from resources.local import dagster as ui
 from resources.process.settings import PROJECT_ROOT
@@ -39,6 +40,18 @@ def test_tables_are_created_once_and_again_where_one_is_missing(
     database.execute("DROP TABLE dagster.jobs CASCADE")
     assert Storage.from_config_value(None, {}).schedule_storage.all_instigator_state() == []
     assert database.execute("SELECT to_regclass('dagster.jobs') IS NOT NULL").fetchone() == (True,)
+
+
+@pytest.mark.longest
+def test_a_log_line_that_cannot_be_stored_is_printed_and_fails_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """A run that logs why Postgres is unavailable must end with that reason, not with the failure to log it."""
+    log = EventLog(f"postgresql://nobody@127.0.0.1:{closed_port()}/nothing", should_autocreate_tables=False)
+    line = EventLogEntry(None, logging.ERROR, "bank: Postgres is away", "a-run", time.time())
+    log.store_event(line)
+    assert "bank: Postgres is away" in capfd.readouterr().err
+    started = line._replace(dagster_event=DagsterEvent(DagsterEventType.RUN_START.value, "a_job"))
+    with pytest.raises(STORAGE_AWAY):
+        log.store_event(started)
 
 
 OWN = """\
