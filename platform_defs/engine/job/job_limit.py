@@ -1,10 +1,12 @@
-"""Ends the Spark jobs of a batch early: a time limit, and the end of the run.
+"""Ends the Spark jobs of a batch early: a time limit, the end of the run, and brokers that are unavailable. Each try of
+a task waits for them for half a minute, and Spark tries each of the tasks four times, one pipeline after the other.
 
 Only Spark jobs are ever cancelled. Postgres statements have limits of their own (`lock_timeout`, `tcp_user_timeout`),
 and a publication that has begun is left to end: cut in COMMIT, its outcome would be unknown.
 """
 
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,20 +19,26 @@ from pyspark.sql import SparkSession
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.job.job import as_ours
 from platform_defs.engine.job.transform import transform_file
-from platform_defs.errors import BatchTooSlow, RunStopped
+from platform_defs.errors import BatchTooSlow, BrokerAway, RunStopped
 from platform_defs.offsets import PendingBatch
 
 GROUP = "spark.jobGroup.id"  # the local property of a thread that Spark finds its jobs by
 
 
+POLL_SECONDS = 5.0  # between two queries to the brokers, while a job is running
+
+
 @dataclass(frozen=True)
 class JobLimit:
-    """A time limit in `seconds` for the Spark jobs of a batch, or of a try at a part of it, in all; and whether the run
-    was `stopped`, which cancels every job.
+    """A time limit in `seconds` for the Spark jobs of a batch, or of a try at a part of it, in all; whether the run was
+    `stopped`, which cancels every job; and the error of brokers that do not answer (`unreachable`), which cancels a job
+    after `patience` seconds.
     """
 
     seconds: float = 900.0
     stopped: Callable[[], bool] = lambda: False
+    unreachable: Callable[[], BrokerAway | None] = lambda: None
+    patience: float = 30.0
 
     @contextmanager
     def within(
@@ -39,11 +47,16 @@ class JobLimit:
         """Cancel the Spark jobs that this thread starts in the block once the time is over. They form a `group`, which
         can be cancelled before that (`cancel`).
 
-        Any error in the block becomes RunStopped if the run was stopped, and BatchTooSlow if the time was over. Spark
-        kills a Python worker that ignores the cancellation (`spark.python.task.killTimeout`).
+        Any error in the block becomes RunStopped if the run was stopped, BatchTooSlow if the time was over, and
+        BrokerAway if no broker answered. Spark kills a Python worker that ignores the cancellation
+        (`spark.python.task.killTimeout`).
         """
         group, late, ended = group or f"tidegate {uuid4()}", threading.Event(), threading.Event()
-        watch = threading.Thread(target=self._watch, args=(spark, group, late, ended), name=group, daemon=True)
+        away = list[BrokerAway]()
+        watches = [
+            threading.Thread(target=self._watch, args=(spark, group, late, ended), name=group, daemon=True),
+            threading.Thread(target=self._watch_brokers, args=(spark, group, away, ended), name=group, daemon=True),
+        ]
         try:
             if self.stopped():
                 raise _stopped(pipeline, pending)
@@ -53,13 +66,16 @@ class JobLimit:
                 )
             except (Py4JError, OSError) as error:
                 raise as_ours(error, group) from error
-            watch.start()
+            for watch in watches:
+                watch.start()
             yield
         except Exception as error:
             if self.stopped():
                 raise _stopped(pipeline, pending) from error
             if late.is_set():
                 raise self._too_slow(pipeline, pending) from error
+            if away:
+                raise away[0] from error
             raise
         finally:
             ended.set()
@@ -76,6 +92,18 @@ class JobLimit:
                     late.set()
                     cancel(spark, group)
                     return
+
+    def _watch_brokers(self, spark: SparkSession, group: str, away: list[BrokerAway], ended: threading.Event) -> None:
+        """Wait until the block has ended, or no broker has answered for `patience` seconds."""
+        answered = time.monotonic()
+        while not ended.wait(min(POLL_SECONDS, self.patience)):
+            error = self.unreachable()
+            if error is None:
+                answered = time.monotonic()
+            elif time.monotonic() - answered > self.patience:
+                away.append(error)
+                cancel(spark, group)
+                return
 
     def _too_slow(self, pipeline: Pipeline, pending: PendingBatch) -> BatchTooSlow:
         hangs = ""

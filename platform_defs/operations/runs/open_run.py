@@ -49,11 +49,12 @@ def open_run(
         place = conninfo_to_dict(endpoints.postgres_url)
         events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
         auditor = GreatExpectationsAuditor(endpoints.postgres_url)
-        limit = JobLimit(settings().batch_timeout_seconds)
+        broker = KafkaBroker(options)
+        limit = JobLimit(settings().batch_timeout_seconds, unreachable=broker.unreachable)
         schemas = _schemas(pipeline, endpoints, ledger) if pipeline.contract.wire.framed else None
         yield RunContext(
             ledger=held,
-            broker=KafkaBroker(options),
+            broker=broker,
             source=KafkaSource(options),
             spark=spark,
             lineage=events,

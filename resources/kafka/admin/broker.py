@@ -53,6 +53,20 @@ class KafkaBroker:
                 "(`tidegate stack status`)?"
             ) from error
 
+    def unreachable(self) -> BrokerAway | None:
+        """Return the error if no broker answers within 5 seconds; None if one answers, or refuses."""
+        asked = _Asked(admin_client(self.options), self.options, "to describe the cluster", ())
+        try:
+            asked.answer(asked.client.describe_cluster(request_timeout=5))
+        except _Transient as error:
+            return BrokerAway(
+                f"no broker at {self.options['bootstrap.servers']} answers: {error}. Nothing was changed. The next run "
+                "will retry. Are the brokers up (`tidegate stack status`)?"
+            )
+        except TidegateError:
+            return None
+        return None
+
     def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
         """Return a reader of the topic's messages' leader epochs (operations/settlements/settled_log.py)."""
         from resources.kafka.data.epochs import leader_epochs  # a consumer's module: not needed to describe topics

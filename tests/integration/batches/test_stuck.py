@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -15,15 +16,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import plan_batch
+from platform_defs.engine.batch import drain, plan_batch
 from platform_defs.engine.failure import record_failure
-from platform_defs.errors import Halt, StagingLost
+from platform_defs.engine.job.job_limit import JobLimit
+from platform_defs.errors import BrokerAway, Halt, StagingLost
 from platform_defs.errors.error_policy import TRIES
+from resources.kafka.admin.broker import KafkaBroker
 from resources.postgres.batch.lease import acquire
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.postgres.verdicts import failures, plain, single_entry
 from tests.chaos.processes.dagster import views
 from tests.support.dagster_runs import execute, failure
+from tests.support.kafka.fake_servers import closed_port
 from tests.support.waiting import wait_for
 from tests.support.world import World, transfers
 
@@ -91,6 +95,20 @@ def test_what_was_cancelled_because_the_run_was_stopped_is_no_failure(
         stopping.join()
     assert failures(world, pipeline) == (0, 0)
     assert not world.ledger.status(pipeline.name).held
+
+
+@pytest.mark.slow
+def test_a_job_ends_once_no_broker_answers_however_long_its_tasks_would_wait(world: World, tmp_path: Path) -> None:
+    """Spark would try each task four times, and the tasks of one pipeline after those of another."""
+    pipeline = stuck(world, tmp_path / "a")
+    options = world.endpoints.kafka_options()
+    stopped = KafkaBroker({**options, "bootstrap.servers": f"127.0.0.1:{closed_port()}"})
+    assert KafkaBroker(options).unreachable() is None
+    with world.open_run(pipeline) as context:
+        limit = JobLimit(unreachable=stopped.unreachable, patience=0.5)
+        with pytest.raises(BrokerAway, match=r"no broker at 127\.0\.0\.1:.* answers"):
+            list(drain(pipeline, replace(context, limit=limit)))
+    assert failures(world, pipeline) == (1, 0)  # a failure of the run, and none of the batch
 
 
 def die(world: World, pipeline: Pipeline) -> None:
