@@ -7,6 +7,7 @@ from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from platform_defs.contract.document.node import Node
 from platform_defs.contract.document.section import read_values
+from platform_defs.contract.document.yaml_scalar import yaml_scalar
 from platform_defs.contract.keys.field_sources import source_of
 from platform_defs.contract.keys.schema_keys import FIELD
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES
@@ -14,7 +15,7 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Field, Format
 from platform_defs.contract.model.reserved import column_mistake
 from platform_defs.contract.reader.field_clashes import refuse_clash
-from platform_defs.contract.reader.names import column_name, column_type_of, custom_values, snake_case
+from platform_defs.contract.reader.names import column_name, column_type_of, custom_values, is_name, snake_case
 from platform_defs.contract.reader.rules import rules_of, values_that_keep
 
 _ONLY_FOR = {  # custom properties that other formats do not have, and why
@@ -45,13 +46,14 @@ def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
 def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:
     """Raise BadInput for a message's `deviceId` as a field's name: the name is the column's, the key is separate."""
     name = item.value.name or ""
+    why = column_mistake(name)
     suggested = snake_case(name)
-    if suggested in (None, name):
+    if suggested in (None, name) or (is_name(name) and why is None):
         return
-    why = column_mistake(name) or f"{name!r} is not a column name (lower-case letters, digits and _)"
     raise item.child("name").refused(
-        f"{why}. name is the column, and physicalName is the field in the message: use name: {suggested} and "
-        f"physicalName: {item.value.physicalName or name}"
+        f"{why or f'{name!r} is not a column name (lower-case letters, digits and _)'}. name is the column, and "
+        f"physicalName is the field in the message: use name: {yaml_scalar(suggested)} and physicalName: "
+        f"{yaml_scalar(item.value.physicalName or name)}"
     )
 
 

@@ -15,6 +15,7 @@ from platform_defs.contract.model.reserved import column_mistake
 from platform_defs.errors import BadInput
 
 _NAME = r"[a-z_][a-z0-9_]*"
+is_name = re.compile(_NAME).fullmatch
 _LONGEST = 63  # bytes: NAMEDATALEN - 1; Postgres cuts longer names without an error
 _LETTERS = "lower-case letters, digits and _, and {} not begin with a digit"
 _PLAIN = f"must consist of {_LETTERS.format('must')}"
@@ -76,7 +77,7 @@ def column_name(item: Node[SchemaProperty], taken: Container[str]) -> str:
 def snake_case(name: str) -> str | None:
     """Return the column that a key such as `deviceId` or `user.address` suggests; None if it suggests none."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+", "_", name).strip("_").lower()
-    return words if re.fullmatch(_NAME, words) and len(words) <= _LONGEST else None
+    return words if is_name(words) and len(words) <= _LONGEST else None
 
 
 def column_type_of(item: Node[SchemaProperty]) -> ColumnType:

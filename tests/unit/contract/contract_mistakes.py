@@ -131,6 +131,7 @@ MISTAKES = [
     ("name: kind\n", "name: order_id\n", "order_id.name", "twice"),
     ("name: kind\n", "name: _kind\n", "_kind.name", "reserved for Tidegate's own columns. name is the column"),
     ("name: kind\n", "name: deviceKind\n", "deviceKind.name", "use name: device_kind and physicalName: deviceK"),
+    ("name: kind\n", "name: NULL_\n", "NULL_.name", 'use name: "null" and physicalName: NULL_'),
     ("name: kind\n", "name: ctid\n", "ctid.name", "system column"),
     ("name: kind\n", "name: kind\n        physicalName: 'a..b'\n", "kind.physicalName", "not a path of keys"),
     ("name: kind\n", "name: kind\n        physicalName: order_id\n", "kind.physicalName", "read the same key"),

@@ -101,6 +101,14 @@ def test_a_mistake_is_refused_where_it_stands(tmp_path: Path, right: str, wrong:
     assert message in str(refused)
 
 
+def test_a_field_may_have_any_name_that_a_column_may_have(tmp_path: Path) -> None:
+    for name in ("class_", "null_", "a__", "order__id", "x1_"):
+        contract = load(
+            write(tmp_path, GOOD.replace("name: kind\n", f"name: {name}\n").replace("name: kind,", f"name: {name},"))
+        )
+        assert (contract.fields[1].path, contract.row_table.columns[3].name) == ((name,), name)
+
+
 def test_a_field_is_anywhere_in_the_message_and_may_be_any_json(tmp_path: Path) -> None:
     text = GOOD.replace(
         "      - name: kind\n",
