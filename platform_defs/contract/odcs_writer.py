@@ -34,7 +34,21 @@ def contract_digest(contract: Contract) -> str:
     32 hexadecimal digits. Two contracts of one digest make the same rows of every message.
     """
     bare = without_words(contract)
-    return sha256(_canonical(document(bare)) + bare.wire.schema_text.encode()).hexdigest()[:32]
+    return sha256(_canonical(document(bare)) + stored_schema(bare).encode()).hexdigest()[:32]
+
+
+def stored_schema(contract: Contract) -> str:
+    """Return the content of the schema file; with imports, a JSON list of [name, content], the schema file first."""
+    wire = contract.wire
+    return json.dumps([("", wire.schema_text), *wire.schema_imports]) if wire.schema_imports else wire.schema_text
+
+
+def stored_file(stored: str, name: str) -> str:
+    """Return the content of the schema file, or of an import called `name`, from the text of `stored_schema`."""
+    if not stored.startswith('[["'):  # no schema file begins like this
+        return stored
+    files = dict[str, str](json.loads(stored))
+    return files.get(name, files[""])
 
 
 def same_words(one: Contract, other: Contract) -> bool:

@@ -27,7 +27,6 @@ from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.publish import BatchRecord, publish
 from platform_defs.engine.commit.right_registry import (
     as_decided,
-    refuse_schema_file,
     refuse_switched,
     refuse_switched_since,
     refuse_unknown,
@@ -70,6 +69,7 @@ from platform_defs.errors import (
     TransformFailed,
 )
 from platform_defs.errors.halts import LogCut
+from platform_defs.formats.writer_fit import refuse_schema_file
 from platform_defs.offsets import PendingBatch, TopicView
 
 

@@ -52,7 +52,7 @@ def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
     if was.other_records != now.other_records:
         what = f"otherRecords {was.other_records} -> {now.other_records}"
         yield Change("~", what, _BREAKS, _OTHER_RECORDS[now.other_records])
-    if was.schema_text != now.schema_text:
+    if (was.schema_text, was.schema_imports) != (now.schema_text, now.schema_imports):
         sentence = "messages are read with a different schema, also in a replay"
         yield Change("~", f"the schema in {now.schema_file or 'schemaFile'}", _BREAKS, sentence)
 

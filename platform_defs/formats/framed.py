@@ -14,7 +14,7 @@ from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.blocks.decoded import Decoded, in_order
 from platform_defs.formats.blocks.schema_cache import MAX_BYTES, MAX_THINGS, SchemaCache
-from platform_defs.formats.blocks.writer_schema import Part, WriterSchema
+from platform_defs.formats.blocks.writer_schema import Part, WriterSchema, schema_of_file
 from platform_defs.formats.fit import Make, Refused, reader_or_refusal
 from platform_defs.formats.framing import Group, Unframed, one_group, unframe
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
@@ -112,8 +112,7 @@ class FramedReader:
 
 def reader_of_file(contract: Contract) -> FramedReader:
     """Return the reader for messages that name no schema: all have the one in the contract's schema file."""
-    schema = WriterSchema("", contract.format, contract.wire.schema_text)
-    return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
+    return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema_of_file(contract)))
 
 
 def _indexed(data: Bytes, group: Group, heads: pa.BinaryArray) -> tuple[Bytes, Integers, Integers]:

@@ -10,12 +10,25 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from platform_defs.contract.model.contract import Contract
+from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Change, ChangeClass
-from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema, schema_of_file
 from platform_defs.formats.writer_fields import doubts, fields_of
 
 if TYPE_CHECKING:
     from platform_defs.formats.fit import Refused
+
+
+def refuse_schema_file(contract: Contract) -> None:
+    """Raise BadInput if no message of the schema beside the contract could become a row. For a contract without a
+    schema file, do nothing.
+    """
+    wire = contract.wire
+    if wire.framed or contract.format == "json":
+        return
+    if refused := why_not(contract, schema_of_file(contract)):
+        file = str(contract.path.with_name(wire.schema_file)) if contract.path else wire.schema_file
+        raise BadInput(f"the schema does not fit the contract: {refused.reason}", file=file)
 
 
 def why_not(contract: Contract, writer: WriterSchema) -> Refused | None:

@@ -196,8 +196,10 @@ def _read(
     from assets import find_contract
     from platform_defs.evolution.fill import fills
     from platform_defs.evolution.statements import Given
+    from platform_defs.formats.writer_fit import refuse_schema_file
 
     contract = find_contract(pipeline)
+    refuse_schema_file(contract)
     allowed = {name: item in (allow or ()) for name, item in Allowed.__members__.items()}
     return contract, Given(fills(contract, fill or ()), frozenset(drop or ()), **allowed)
 

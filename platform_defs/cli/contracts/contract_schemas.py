@@ -108,7 +108,8 @@ def import_(
     Names become lower-case columns, with the field's name as physicalName.
     Nested records are flattened. An array of single values becomes an array
     column; other arrays, maps and unions become json columns. The output and
-    the file's comments list what was guessed and what was left out.
+    the file's comments list what was guessed and what was left out. Files that
+    a .proto imports are read from its folder.
 
     \b
     JSON: file, pipeline, domain, topic, table, fields (how many), notes

@@ -13,6 +13,7 @@ from platform_defs.cli.output import Output, OutputOption, print_json, print_lin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from platform_defs.contract.model.pipeline import Pipeline
     from platform_defs.errors import Mistake
 
 Result = tuple[Path, str | None, "Sequence[Mistake]"]  # a contract's file, its pipeline, and its mistakes
@@ -24,7 +25,8 @@ def validate(
     ] = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Read contracts and the transforms beside them, and report all mistakes.
+    """Read contracts, and the transforms and schema files beside them, and report
+    all mistakes.
 
     The command needs no server. A mistake in one field, column or rule does
     not keep the others from being checked. Parts that depend on each other are
@@ -51,7 +53,7 @@ def _all() -> list[Result]:
     from assets import find_all
 
     catalogue = find_all()
-    found: list[Result] = [(each.contract.path or Path(), each.name, ()) for each in catalogue.pipelines]
+    found = [_checked(each.contract.path or Path(), each) for each in catalogue.pipelines]
     found += [(item.path, item.contract and item.contract.pipeline, item.error.mistakes) for item in catalogue.broken]
     return sorted(found, key=itemgetter(0))
 
@@ -74,9 +76,21 @@ def _one(file: Path) -> Result:
     try:
         if path.is_file() and not path.name.endswith(SUFFIX):
             raise BadInput(f"a contract is called <name>{SUFFIX}; rename this file", file=str(file))
-        return file, load_pipeline(load(path)).name, ()
+        return _checked(file, load_pipeline(load(path)))
     except BadInput as error:
         return file, None, error.mistakes
+
+
+def _checked(file: Path, pipeline: Pipeline) -> Result:
+    """Return the result of a contract that could be read: its schema file may still not fit it."""
+    from platform_defs.errors import BadInput
+    from platform_defs.formats.writer_fit import refuse_schema_file
+
+    try:
+        refuse_schema_file(pipeline.contract)
+    except BadInput as error:
+        return file, pipeline.name, error.mistakes
+    return file, pipeline.name, ()
 
 
 def _entry(path: Path, pipeline: str | None, mistakes: Sequence[Mistake]) -> dict[str, Any]:

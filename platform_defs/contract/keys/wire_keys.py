@@ -112,7 +112,8 @@ SERVER_PROPERTIES = Section(
         ),
         Key(
             "schemaFile",
-            "The schema of messages that do not identify one: a file beside the contract (.avsc, .proto).",
+            "The schema of messages that do not identify one: a file beside the contract (.avsc, .proto). Files that a "
+            ".proto imports are read too: an import is a path in the contract's folder.",
             text("a path in the contract's folder"),
             "",
             "transfer.avsc",

@@ -207,6 +207,7 @@ class WireFormat:
     compatibility: str = ""  # the compatibility that the registry must enforce for new versions
     schema_file: str = ""  # beside the contract: the one schema of messages that name none
     schema_text: str = ""  # its content
+    schema_imports: tuple[tuple[str, str], ...] = ()  # the .proto files that it imports: name in the import, content
     keys_subject: str = ""  # if a strategy names the subject after the record; else it follows from `subject`
 
     @property

@@ -1,6 +1,9 @@
 """The wire format of messages: the server's `format`, and its customProperties about schemas."""
 
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from open_data_contract_standard.model import Server
@@ -13,7 +16,17 @@ from platform_defs.contract.reader.names import custom_values
 
 _STRATEGY = "subjectNameStrategy"
 _OF_REGISTRY = ("subject", _STRATEGY, "compatibility", "keyFormat")
-_LONGEST = 4 << 20  # bytes of a schema file
+_LONGEST = 4 << 20  # bytes of a schema file, or of one that it imports
+_NOT_BESIDE = (
+    "google/protobuf/",
+    "google/type/",
+    "confluent/",
+)  # imports that come with the compiler, or with Tidegate
+_import_or_other_text = re.compile(
+    r"""//[^\n]*+|/\*(?:.*?\*/|.*)|\bimport\b\s*+(?:(?:public|weak|option)\b\s*+)?(?P<quote>["'])(?P<name>[^"'\n]*+)(?P=quote)"""
+    r"""|"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?""",
+    re.DOTALL,
+)
 
 Properties = dict[str, Node[Any]]
 
@@ -36,7 +49,10 @@ def read_wire(servers: Node[Any], topic: str) -> tuple[Format, WireFormat]:
         # Serializers of keys use TopicNameStrategy unless set otherwise, whatever the values use.
         found["keys_subject"] = f"{topic}-key"
     if "schemaFile" in given:
-        found["schema_text"] = _schema_text(given["schemaFile"], found["schema_file"])
+        text = found["schema_text"] = _content(given["schemaFile"], "schemaFile {!r}", found["schema_file"])
+        if kind == "protobuf":
+            what = "the import {!r} of schemaFile, a path in the contract's folder,"
+            found["schema_imports"] = all_imports(text, partial(_content, given["schemaFile"], what))
     return kind, replace(standard, **found)
 
 
@@ -85,11 +101,34 @@ def _refuse(given: Properties, names: tuple[str, ...], why: str) -> None:
             raise given[name].refused(f"{name} has no effect here: {why}")
 
 
-def _schema_text(node: Node[Any], name: str) -> str:
-    """Return the content of the schema file. It is part of the contract: a batch is decoded with this content."""
-    folder, beside = node.text.path.parent, node.text.beside
+def imported_files(text: str) -> Iterator[str]:
+    """Yield the names in the import statements of a .proto file, except those that need no file of the user."""
+    for statement in _import_or_other_text.finditer(text):
+        name = statement["name"]
+        if name is not None and not name.startswith(_NOT_BESIDE):
+            yield name
+
+
+def all_imports(text: str, read: Callable[[str], str]) -> tuple[tuple[str, str], ...]:
+    """Return the name and content of each file that a .proto file imports, and that these import; `read` returns the
+    content.
+    """
+    found, unread = dict[str, str](), [text]
+    while unread:
+        for name in imported_files(unread.pop()):
+            if name not in found:
+                found[name] = read(name)
+                unread.append(found[name])
+    return tuple(found.items())
+
+
+def _content(node: Node[Any], what: str, name: str) -> str:
+    """Return the content of the schema file, or of a file that it imports. It is part of the contract: a batch is
+    decoded with this content. `what`: describes the file in an error; {!r} is its name.
+    """
+    folder, beside, what = node.text.path.parent, node.text.beside, what.format(name)
     if beside is None and not (folder / name).resolve().is_relative_to(folder.resolve()):
-        raise node.refused(f"schemaFile {name!r} is outside the contract's folder: put the file beside the contract")
+        raise node.refused(f"{what} is outside the contract's folder: put the file beside the contract")
     try:
         if beside:
             return beside(name)
@@ -97,6 +136,6 @@ def _schema_text(node: Node[Any], name: str) -> str:
             raise ValueError(f"it has {size:,} bytes, and the maximum is {_LONGEST:,}")
         return (folder / name).read_text(encoding="utf-8")
     except OSError as error:
-        raise node.refused(f"schemaFile {name!r} cannot be read: {error.strerror}") from None
+        raise node.refused(f"{what} cannot be read: {error.strerror}") from None
     except ValueError as error:  # too long, or not UTF-8
-        raise node.refused(f"schemaFile {name!r} cannot be read: {error}") from None
+        raise node.refused(f"{what} cannot be read: {error}") from None

@@ -9,24 +9,9 @@ from platform_defs.engine.ports.schema_ports import Schemas
 from platform_defs.errors import BadInput, Halt, SchemasNotGiven
 from platform_defs.errors.halts import RegistrySwitched
 from platform_defs.errors.words import plural
-from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
-from platform_defs.formats.supported import reader_of
 from platform_defs.offsets import PendingBatch
 
 _MAX_NAMED = 20  # ids in a message
-
-
-def refuse_schema_file(contract: Contract) -> None:
-    """Raise BadInput if no message of the schema beside the contract could become a row."""
-    if contract.wire.framed or contract.format == "json":
-        return
-    file = str(contract.path.with_name(contract.wire.schema_file)) if contract.path else contract.wire.schema_file
-    try:
-        reader_of(contract, WriterSchema(contract.wire.schema_file, contract.format, contract.wire.schema_text))
-    except SchemaNotCompatible as wrong:
-        raise BadInput(f"the schema does not fit the contract: {'; '.join(wrong.reasons)}", file=file) from wrong
-    except OtherRecord as other:
-        raise BadInput(f"the schema is for {other.record}, not for {contract.wire.record}", file=file) from other
 
 
 def refuse_switched(contract: Contract, schemas: Schemas | None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from platform_defs.contract.model.contract import Format
+from platform_defs.contract.model.contract import Contract, Format
 
 Part = Literal["value", "key"]  # of a message: each may name a schema of its own
 
@@ -23,6 +23,12 @@ class WriterSchema:
     def size(self) -> int:
         """Characters of its text and of the schemas that it refers to."""
         return len(self.document) + sum(len(document) for _, document in self.references)
+
+
+def schema_of_file(contract: Contract) -> WriterSchema:
+    """Return the schema in the contract's schema file, with the files that it imports."""
+    wire = contract.wire
+    return WriterSchema(wire.schema_file, contract.format, wire.schema_text, wire.schema_imports)
 
 
 class SchemaNotCompatible(Exception):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from platform_defs.contract.model.contract import SUFFIX, Contract, Format
 from platform_defs.contract.reader.catalogue import read_contracts
 from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.wire import all_imports, imported_files
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.writer_fit import why_not
@@ -150,6 +151,12 @@ def _document(contract: Contract, file: Path | None) -> str:
     if file is None:
         return export_schema(contract, contract.format)
     document = _text(file)
+    if contract.format == "protobuf" and (imports := ", ".join(imported_files(document))):
+        raise BadInput(
+            f"imports {imports}, and this command registers one file, without references: register the schema with the "
+            "registry's own tools",
+            file=str(file),
+        )
     if refused := why_not(contract, WriterSchema(file.name, contract.format, document)):
         raise BadInput(f"messages of this schema do not fit the contract: {refused.reason}", file=str(file))
     return document
@@ -176,7 +183,10 @@ def import_from_file(file: Path, wanted: Wanted) -> Imported:
     kind = SUFFIXES.get(file.suffix)
     if kind is None:
         raise BadInput("unknown kind of schema file; name it .avsc, .proto or .json", file=str(file))
-    return import_schema(WriterSchema(file.name, kind, _text(file)), replace(wanted, stem=file.stem, source=file.name))
+    text = _text(file)
+    imports = all_imports(text, lambda name: _text(file.parent / name)) if kind == "protobuf" else ()
+    writer = WriterSchema(file.name, kind, text, imports)
+    return import_schema(writer, replace(wanted, stem=file.stem, source=file.name))
 
 
 def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:

@@ -20,7 +20,7 @@ from platform_defs.errors import BadInput, LedgerMissing, TidegateError
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import plan
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.formats.writer_fit import writer_changes
+from platform_defs.formats.writer_fit import refuse_schema_file, writer_changes
 from platform_defs.operations.contracts.gate_result import Checked, Gate
 from resources.process.settings import settings
 
@@ -69,6 +69,10 @@ def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequen
 
 def _compared(before: Before, contract: Contract, in_use: InUse | None = None) -> Checked:
     """Compare the contract with its earlier state, and with the schemas that its messages name."""
+    try:
+        refuse_schema_file(contract)
+    except BadInput as error:
+        return Checked(contract.pipeline, contract.path, "does not fit", problems=(str(error),))
     try:
         was = before(contract)
         schemas = in_use(contract) if was is not None and in_use else ()
@@ -143,7 +147,9 @@ class Git:
     def _unchanged(self, contract: Contract, top: Path) -> bool:
         """Return True if its files are as in the commit: most are, and need not be read twice."""
         folder = (contract.path or top).parent
-        files = [contract.path or top, *([folder / contract.wire.schema_file] if contract.wire.schema_file else [])]
+        wire = contract.wire
+        read = (wire.schema_file, *(name for name, _ in wire.schema_imports)) if wire.schema_file else ()
+        files = [contract.path or top, *(folder / name for name in read)]
         own = {os.path.relpath(file, top) for file in files}
         return own <= self._paths(top) and not own & self._changed(top)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_defs.contract.model.contract import Contract
 from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.errors import BadInput
-from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema, schema_of_file
 
 if TYPE_CHECKING:
     from resources.registry.address import Registry
@@ -22,7 +22,7 @@ def message_schemas(contract: Contract, address: Registry | None, *, keyed: bool
     if not contract.wire.framed:
         if contract.format == "json":
             return None
-        return MessageSchemas(WriterSchema("", contract.format, contract.wire.schema_text))
+        return MessageSchemas(schema_of_file(contract))
     from resources.registry.subjects import Subjects
 
     if address is None:

@@ -20,7 +20,8 @@ class FramedValidator(Validator):
         super().__init__(contract)
         self._contract, self._schemas = contract, schemas
         self._readers: dict[tuple[NamedSchema, bool], Values | NoRow] = {}
-        self._of_file = NamedSchema("", contract.format, contract.wire.schema_text, (), encrypted=False)
+        wire = contract.wire
+        self._of_file = NamedSchema("", contract.format, wire.schema_text, wire.schema_imports, encrypted=False)
 
     def at(self, partition: int, offset: int, value: bytes | None, header: bytes | None) -> Row | NoRow:
         """See `Validator.at`."""

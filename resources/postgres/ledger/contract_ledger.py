@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from psycopg.rows import class_row
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.system_columns import target_columns
-from platform_defs.contract.odcs_writer import contract_digest, text
+from platform_defs.contract.odcs_writer import contract_digest, stored_file, stored_schema, text
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
 from platform_defs.evolution.renames import left_columns, repeated
@@ -52,7 +52,7 @@ class Applied:
 
 @lru_cache(maxsize=512)  # a run asks for each pipeline and batch, and a document takes milliseconds
 def _read(name: str, document: str, schema_text: str) -> Contract:
-    return replace(load(Path(name), document, lambda _: schema_text, accepted=True), path=None)
+    return replace(load(Path(name), document, partial(stored_file, schema_text), accepted=True), path=None)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class ContractLedger:
             "digest": made,
             "version": contract.version,
             "document": text(contract),
-            "schema_text": contract.wire.schema_text,
+            "schema_text": stored_schema(contract),
             "applied_by": who,
             "by_command": by_command,
             "dropped": list(dropped),

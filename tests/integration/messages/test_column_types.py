@@ -12,6 +12,7 @@ from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Column, Field, RowRule, WireFormat
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.verification.verify import verify
+from resources.postgres.ledger.contract_ledger import ContractLedger
 from tests.support.world import World
 from tests.unit.formats.avro.avro_messages import encode, fixed, logical, record
 
@@ -72,6 +73,23 @@ def test_avro_fills_columns_of_each_type(world: World) -> None:
     (published,) = world.send_and_drain(pipeline, [*values, values[0][:-1]])
     assert published.dead_letters == 1
     assert rows(world, pipeline) == [("a", UUID, "10:00:00.12", b"\0\1"), ("a", UUID, "10:00:00.120001", b"\0\1")]
+    assert verify(pipeline, world.endpoints, world.spark).ok
+
+
+def test_a_schema_file_is_read_with_its_imports(world: World) -> None:
+    text = 'syntax = "proto3"; import "imp/refs.proto"; message M { string id = 1; imp.Ref ref = 2; }'
+    refs = 'syntax = "proto3"; package imp; message Ref { string ref = 1; }'
+    wire = WireFormat("none", schema_file="m.proto", schema_text=text, schema_imports=(("imp/refs.proto", refs),))
+    pipeline = typed(world.new_pipeline(), format="protobuf", wire=wire)
+    fields = (FIELDS[0], replace(FIELDS[1], physical_path=("ref", "ref")), *FIELDS[2:])
+    pipeline = replace(pipeline, contract=replace(pipeline.contract, fields=fields))
+    (published,) = world.send_and_drain(pipeline, [b"\n\1a", b"\n\1b\x12\x26\n\x24" + UUID.encode()])
+    assert published.dead_letters == 0
+    assert rows(world, pipeline) == [("a", None, None, None), ("b", UUID, None, None)]
+    with world.session() as session:
+        recorded = ContractLedger(session, pipeline.name).applied()
+    assert recorded is not None
+    assert recorded.contract(pipeline.name).wire == wire
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 

@@ -169,6 +169,29 @@ def test_whatever_the_file_of_a_transform_raises_is_a_mistake_of_that_file(tmp_p
     assert "orders.py" in shown
 
 
+@pytest.mark.parametrize(
+    ("kind", "schema", "message"),
+    [
+        ("avro", "{", "the schema cannot be read"),
+        ("avro", '"string"', "the contract requires a record"),
+        ("avro", '{"type": "record", "name": "R", "fields": []}', "order_id is required by the contract"),
+        ("protobuf", 'syntax = "proto3"; message M { Other o = 1; }', '"Other" is not defined'),
+    ],
+)
+def test_a_schema_file_that_no_run_could_use_is_a_mistake_of_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, schema: str, message: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
+    named = "customProperties: [{property: framing, value: none}, {property: schemaFile, value: order.schema}]"
+    path = write(tmp_path, GOOD.replace("format: json}", f"format: {kind}, {named}}}"))
+    path.with_name("order.schema").write_text(schema)
+    for arguments in ((), (str(path),)):
+        code, shown = validate(*arguments)
+        assert (code, "order.schema" in shown, message in shown) == (1, True, True), shown
+    refused = CliRunner().invoke(app, ["contract", "diff", "shop_orders"])
+    assert message in str(refused.exception or refused.output)
+
+
 def test_a_file_among_the_contracts_is_compared_with_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,11 +1,12 @@
 """A contract's formats and schemas: the keys that are read, and those that are mutually exclusive."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from platform_defs.contract.model.contract import UNFRAMED, Contract, WireFormat
-from platform_defs.contract.odcs_writer import text
+from platform_defs.contract.odcs_writer import contract_digest, stored_file, stored_schema, text
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
 from tests.unit.contract.contract_mistakes import GOOD
@@ -102,6 +103,37 @@ def test_the_schema_of_unframed_messages_is_part_of_the_contract(tmp_path: Path)
     (tmp_path / "order.avsc").write_text('"string"')
     read = contract(tmp_path, "avro", "framing, value: none", "schemaFile, value: order.avsc")
     assert read.wire == WireFormat("none", schema_file="order.avsc", schema_text='"string"')
+
+
+MAIN = """\
+syntax = "proto3"; // import "no/comment.proto";
+import public 'imp/common.proto';
+/* import "no/block.proto"; */ import "google/protobuf/timestamp.proto";
+option java_package = "import \\"no/text.proto\\"";
+message M { string import = 1; imp.Attr a = 2; }
+"""
+
+
+def test_a_schema_file_is_read_with_the_files_that_it_imports(tmp_path: Path) -> None:
+    files = {"imp/common.proto": 'import "imp/deep.proto";', "imp/deep.proto": 'import "imp/common.proto";'}
+    (tmp_path / "imp").mkdir()
+    for name, content in {"order.proto": MAIN, **files}.items():
+        (tmp_path / name).write_text(content)
+    properties = ("framing, value: none", "schemaFile, value: order.proto")
+    read = contract(tmp_path, "protobuf", *properties)
+    assert dict(read.wire.schema_imports) == files
+    again = load(tmp_path / "kept.odcs.yaml", text(read), partial(stored_file, stored_schema(read)))
+    assert (again.wire, contract_digest(again)) == (read.wire, contract_digest(read))
+    (tmp_path / "imp/deep.proto").write_text("")
+    assert contract_digest(contract(tmp_path, "protobuf", *properties)) != contract_digest(read)
+    for wanted, message in (
+        ("imp/none.proto", "'imp/none.proto' of schemaFile, a path in the contract's folder, cannot be read: No such"),
+        ("../common.proto", "is outside the contract's folder"),
+    ):
+        (tmp_path / "imp/deep.proto").write_text(f'import "{wanted}";')
+        with pytest.raises(BadInput, match=message) as refused:
+            contract(tmp_path, "protobuf", *properties)
+        assert refused.value.line == 7
 
 
 def test_a_field_has_other_names_and_a_number(tmp_path: Path) -> None:

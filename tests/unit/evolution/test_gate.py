@@ -96,17 +96,28 @@ def test_a_new_contract_fits_and_a_moved_one_is_found_by_its_id(assets: Path) ->
     assert (found.code, found.contracts[0].result) == (0, "new")
 
 
+VIEW = """syntax = "proto3"; import "google/protobuf/timestamp.proto"; import "more/more.proto"; message View {
+  string event_id = 1; string visitor = 2; string url = 3; google.protobuf.Timestamp viewed_at = 4; More more = 5; }"""
+MORE = 'syntax = "proto3"; message More { string text = 1; }'
+
+
 def test_a_schema_file_is_compared_with_the_one_of_its_commit(assets: Path) -> None:
-    properties = "[{property: framing, value: none}, {property: schemaFile, value: view.avsc}]"
-    _edit(assets, "format: json", f"format: avro, customProperties: {properties}")
-    (assets / "web/view.avsc").write_text("one")
+    properties = "[{property: framing, value: none}, {property: schemaFile, value: view.proto}]"
+    _edit(assets, "format: json", f"format: protobuf, customProperties: {properties}")
+    view, more = assets / "web/view.proto", assets / "web/more/more.proto"
+    more.parent.mkdir()
+    view.write_text(VIEW)
+    more.write_text(MORE)
     _git(assets, "add", ".")
-    _git(assets, "commit", "-q", "-m", "avro")
+    _git(assets, "commit", "-q", "-m", "protobuf")
     assert gate([], "git:main").code == 0
-    (assets / "web/view.avsc").write_text("other")
-    found = gate([], "git:main")
-    assert "Write version: 2.0.0" in _views(found).problems[0]
+    for file, original in ((view, VIEW), (more, MORE)):
+        file.write_text(f"{original}\n")
+        assert "Write version: 2.0.0" in _views(gate([], "git:main")).problems[0]
+        file.write_text(original)
     assert gate([], "git:main~1").code == 1
+    more.write_text("message")
+    assert "does not compile" in _views(gate([], "git:main")).problems[0]
 
 
 def test_a_contract_that_cannot_be_read_does_not_fit(assets: Path) -> None:
