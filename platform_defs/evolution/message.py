@@ -137,7 +137,7 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
         sentence = "it accepts every value that it accepted before" if wider else narrowed
         yield Change("~", what, _FREE if wider else _BREAKS, sentence, column=name)
     elif old.unit != new.unit:
-        what = f"field {new.place}: unit {old.unit or 'none (text)'} -> {new.unit or 'none (text)'}"
+        what = f"field {new.place}: unit {old.unit or 'none'} -> {new.unit or 'none'}"
         sentence = "messages written as before become dead letters, or rows with a different time"
         yield Change("~", what, _BREAKS, sentence, column=name)
     if new.required and not old.required:

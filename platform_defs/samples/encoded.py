@@ -103,7 +103,9 @@ def _narrowed_field(item: Field, found: Mapping[MessagePath, FoundField]) -> Fie
     here = next((found[path] for path in (item.path, *item.aliases) if path in found), None)
     if here is None:
         return item
-    item = replace(item, required=item.required or here.required)
+    # An Avro timestamp has its own unit.
+    unit = None if here.type == "timestamp" else item.unit
+    item = replace(item, required=item.required or here.required, unit=unit)
     if not here.symbols or item.type.kind != "string" or any(rule.kind == "enum" for rule in item.rules):
         return item
     rule = RowRule(f"{item.name}_enum", item.name, "enum", here.symbols, "")

@@ -6,7 +6,7 @@
     decimal    bytes (decimal)
     boolean    boolean
     date       int (date)
-    timestamp  long (timestamp-micros)
+    timestamp  long (timestamp-micros); of a field with a unit, long
     time       long (time-micros)
     uuid       string (uuid)
     bytes      bytes
@@ -56,7 +56,7 @@ def _field(member: Member, taken: set[str]) -> dict[str, Any]:
         taken.add(name)
         of: Any = {"type": "record", "name": name, "fields": [_field(inner, taken) for inner in member.members]}
     else:
-        of = _type_of(member.field.type if member.field else None)
+        of = "long" if member.field and member.field.unit else _type_of(member.field.type if member.field else None)
     nullable = isinstance(of, list)  # json is a union already, with null
     written: dict[str, Any] = {"name": member.name, "type": of if member.required or nullable else ["null", of]}
     if nullable and member.required:

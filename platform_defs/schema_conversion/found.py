@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 
+_DEBEZIUM = "io.debezium.time."
+_DEBEZIUM_UNITS = {"Timestamp": "ms", "MicroTimestamp": "us", "NanoTimestamp": "ns"}
 MAX_FIELDS = 1_500  # Postgres' limit is 1,600 columns, Tidegate's own among them
 
 
@@ -29,6 +32,22 @@ class FoundMessage:
     record: str  # its full name; empty: it has none
     fields: tuple[FoundField, ...]
     notes: tuple[str, ...] = ()  # the parts of the whole that are not carried
+
+
+def debezium_time(name: Any) -> str:
+    """Return a note on a type of Debezium for a date or a time, which is a plain number or text; empty for any other.
+
+    https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-temporal-types
+    """
+    if not isinstance(name, str) or not name.startswith(_DEBEZIUM):
+        return ""
+    unit = _DEBEZIUM_UNITS.get(name.removeprefix(_DEBEZIUM))
+    if unit is None:
+        return f"{name}, kept as it is written"
+    return (
+        f"{name}, kept as a number; for a timestamp column use logicalType: timestamp with the custom property unit: "
+        f"{unit}, which reads the database's time as UTC"
+    )
 
 
 def within_limit(fields: Iterable[FoundField]) -> tuple[FoundField, ...]:

@@ -18,13 +18,14 @@ from platform_defs.formats.avro.schema import (
     Definite,
     Enum,
     Fixed,
+    Primitive,
     Record,
     Schema,
     Union,
     spelled,
 )
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.schema_conversion.found import FoundField, FoundMessage, within_limit
+from platform_defs.schema_conversion.found import FoundField, FoundMessage, debezium_time, within_limit
 
 _DEEPEST = 90  # levels of records: a path has at most 99 keys
 
@@ -91,4 +92,8 @@ def _column(of: Definite) -> tuple[str, str]:
         return kind, f"an enum of {', '.join(of.symbols)}"
     if kind == "json":
         return kind, f"{spelled(of)}, whole"
+    if isinstance(of, Primitive) and (note := debezium_time(of.connect_name)):
+        return kind, note
+    if isinstance(of, Primitive | Fixed) and of.not_decimal:
+        return kind, spelled(of)
     return kind, f"fixed of {of.size} bytes" if isinstance(of, Fixed) and of.logical is None else ""

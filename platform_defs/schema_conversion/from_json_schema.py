@@ -13,7 +13,7 @@ from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.json.schema_types import Node, column_of, meant, node, required_by
-from platform_defs.schema_conversion.found import FoundField, FoundMessage, within_limit
+from platform_defs.schema_conversion.found import FoundField, FoundMessage, debezium_time, within_limit
 
 _NOT_CARRIED = ("enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LENGTHS = ("minLength", "maxLength")
@@ -56,5 +56,7 @@ def _column(of: Node, root: Node) -> tuple[str, str]:
         return kind, f"{f'an {given}' if given in ('array', 'object') else 'any value'}, whole"
     if kind not in ("string", "integer", "double", "boolean"):
         return kind, ""
+    if note := debezium_time(of.get("title")):  # where Kafka Connect's converter puts the name of a type
+        return kind, note
     rules = [f"{key} {json.dumps(of[key])}" for key in (*_NOT_CARRIED, *_LENGTHS) if key in of]
     return kind, f"rules that were not imported: {', '.join(rules)}" if rules else ""

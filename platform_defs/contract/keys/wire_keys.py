@@ -164,10 +164,11 @@ FIELD_PROPERTIES = Section(
         ),
         Key(
             "unit",
-            "JSON timestamps: messages have an integer, the number of seconds (s), milliseconds (ms), microseconds "
-            "(us) or nanoseconds (ns) since 1970-01-01 in UTC.",
+            "JSON and Avro timestamps: messages have an integer, the number of seconds (s), milliseconds (ms), "
+            "microseconds (us) or nanoseconds (ns) since 1970-01-01 in UTC. In Avro an int or a long; one with a "
+            "timestamp's logical type has that type's unit.",
             words(get_args(Unit)),
-            "a text, with a zone",
+            "JSON: a text, with a zone; Avro: a long with a timestamp's logical type",
             "ms",
         ),
     ),

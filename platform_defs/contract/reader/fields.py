@@ -22,7 +22,7 @@ _ONLY_FOR = {  # custom properties that other formats do not have, and why
     "aliases": (("avro", "protobuf"), "in JSON messages, the field has its own key"),
     "fieldNumber": (("protobuf",), "only its schemas have field numbers"),
     "pathNumbers": (("protobuf",), "only its schemas have field numbers"),
-    "unit": (("json",), "the schema defines the unit of a timestamp"),
+    "unit": (("json", "avro"), "the schema defines the unit of a timestamp"),
 }
 
 

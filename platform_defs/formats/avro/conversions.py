@@ -6,7 +6,7 @@
     decimal    decimal in bytes or fixed, of any scale: a value that does not fit exactly is refused; int, long
     boolean    boolean
     date       int (date)
-    timestamp  long (timestamp-micros, -millis; -nanos if no digit is lost)
+    timestamp  long (timestamp-micros, -millis; -nanos if no digit is lost); of a field with a unit, also int and long
     uuid       string, uuid in a string or a fixed of 16 bytes
     time       int (time-millis), long (time-micros)
     bytes      bytes, fixed
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.contract import Unit
 from platform_defs.formats.avro.schema import (
     NULL,
     Array,
@@ -33,6 +34,7 @@ from platform_defs.formats.avro.schema import (
     Union,
     spelled,
 )
+from platform_defs.formats.json.values import TICKS
 
 Kind = Literal[
     "text",
@@ -67,8 +69,10 @@ class Conversion:
     items: "Conversion | None" = None  # of an array's items
 
 
-def conversion_to(column: ColumnType, of: AvroType, schema: Schema) -> Conversion | str:
-    """Return the conversion of values of type `of`; if there is none, a text that says why."""
+def conversion_to(column: ColumnType, of: AvroType, schema: Schema, unit: Unit | None = None) -> Conversion | str:
+    """Return the conversion of values of type `of`; if there is none, a text that says why. `unit`: of a timestamp in
+    an int or a long without a logical type.
+    """
     found = schema.definite(of)
     if column.kind == "json":
         return Conversion("json")
@@ -79,9 +83,16 @@ def conversion_to(column: ColumnType, of: AvroType, schema: Schema) -> Conversio
         found = schema.definite(others[0])
     if column.item:
         return _array(column, column.item, found, schema)
-    return _plain(column, found) or (
-        f"is {spelled(found)}; the contract's {column.name} is read from {_ACCEPTED[column.kind]}"
-    )
+    if unit and isinstance(found, Primitive) and found.name in ("int", "long") and found.logical is None:
+        return Conversion("timestamp", per_second=TICKS[unit])
+    return _plain(column, found) or _why_not(column, found)
+
+
+def _why_not(column: ColumnType, of: Definite) -> str:
+    logical = of.logical if isinstance(of, Primitive | Fixed) else None
+    if logical is not None and logical.scale > MAX_SCALE:
+        return f"is a decimal of scale {logical.scale:,}; at most {MAX_SCALE:,} is supported"
+    return f"is {spelled(of)}; the contract's {column.name} is read from {_ACCEPTED[column.kind]}"
 
 
 def _array(column: ColumnType, item: ColumnType, of: Definite, schema: Schema) -> Conversion | str:
@@ -144,5 +155,5 @@ _ACCEPTED = {
     "uuid": "a string, or a fixed of 16 bytes (uuid)",
     "time": "an int (time-millis) or a long (time-micros)",
     "bytes": "bytes or a fixed without a logical type",
-    "timestamp": "a long (timestamp-millis, timestamp-micros or timestamp-nanos)",
+    "timestamp": "a long (timestamp-millis, timestamp-micros or timestamp-nanos), or with a unit from an int or a long",
 }

@@ -111,7 +111,15 @@ class _Parser:
             self.named[full] = found
             return found
         found = self.type_of(_part(raw, "type"), namespace, level + 1)
-        return Primitive(found.name, _logical(raw, found) or found.logical) if isinstance(found, Primitive) else found
+        if not isinstance(found, Primitive):
+            return found
+        meaning = raw.get("connect.name", found.connect_name)
+        return Primitive(
+            found.name,
+            _logical(raw, found) or found.logical,
+            _not_decimal(raw, found) or found.not_decimal,
+            meaning if isinstance(meaning, str) else "",
+        )
 
     def _record(self, raw: dict[str, Any], namespace: str, level: int) -> Record:
         full = self._defined(raw, namespace)
@@ -156,7 +164,8 @@ def _fixed(raw: dict[str, Any], full: str) -> Fixed:
     size = raw.get("size")
     if type(size) is not int or not 0 <= size < 2**31:
         raise NotAvro(f"the size of the fixed {excerpt(full)} is not a number of bytes")
-    return Fixed(full, size, _logical(raw, Fixed(full, size)))
+    bare = Fixed(full, size)
+    return Fixed(full, size, _logical(raw, bare), _not_decimal(raw, bare))
 
 
 def _logical(raw: dict[str, Any], of: Primitive | Fixed) -> Logical | None:
@@ -170,6 +179,16 @@ def _logical(raw: dict[str, Any], of: Primitive | Fixed) -> Logical | None:
     if name == "uuid" and isinstance(of, Fixed):
         return Logical("uuid") if of.size == 16 else None
     return Logical(name) if isinstance(name, str) and _LOGICAL.get(name) == kind else None
+
+
+def _not_decimal(raw: dict[str, Any], of: Primitive | Fixed) -> str:
+    """Return why Avro ignores the decimal; empty if there is none, or it is valid."""
+    if raw.get("logicalType") != "decimal" or _logical(raw, of):
+        return ""
+    if isinstance(of, Primitive) and of.name != "bytes":
+        return "only bytes and fixed can be one"
+    precision, scale = (excerpt(json.dumps(raw.get(key, 0))) for key in ("precision", "scale"))
+    return f"the precision must be at least 1, and the scale 0 to the precision; they are {precision} and {scale}"
 
 
 def _shown(raw: Any) -> str:

@@ -120,7 +120,7 @@ def _found(item: Field, schema: Schema, record: Record) -> tuple[MessagePath, Co
         if isinstance(of, str):
             blocked = blocked or of
         elif of is not None:
-            conversion = conversion_to(item.type, of, schema)
+            conversion = conversion_to(item.type, of, schema, item.unit)
             return conversion if isinstance(conversion, str) else (path, conversion)
     return blocked
 

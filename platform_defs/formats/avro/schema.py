@@ -27,6 +27,8 @@ class Primitive:
 
     name: PrimitiveName
     logical: Logical | None = None
+    not_decimal: str = field(default="", compare=False)  # why Avro ignores its decimal; empty: it has none
+    connect_name: str = field(default="", compare=False)  # its meaning in Kafka Connect; empty: it has none
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Fixed:
     name: str
     size: int
     logical: Logical | None = None
+    not_decimal: str = field(default="", compare=False)  # as in Primitive
 
 
 @dataclass(frozen=True)
@@ -167,9 +170,9 @@ def spelled(of: AvroType) -> str:
     match of:
         case Primitive():
             kind = f"{'an' if of.name == 'int' else 'a'} {of.name}" if of.name != "bytes" else "bytes"
-            return kind + (f" ({of.logical.name})" if of.logical else "")
+            return kind + (f" ({of.logical.name})" if of.logical else _not_decimal(of))
         case Fixed() | Enum() | Record():
-            return f"the {type(of).__name__.lower()} {of.name}"
+            return f"the {type(of).__name__.lower()} {of.name}" + (_not_decimal(of) if isinstance(of, Fixed) else "")
         case Array():
             return "an array"
         case Map():
@@ -178,3 +181,7 @@ def spelled(of: AvroType) -> str:
             return f"a union of {len(of.branches)} types"
         case Reference():
             return of.name
+
+
+def _not_decimal(of: Primitive | Fixed) -> str:
+    return f" (not a decimal: {of.not_decimal})" if of.not_decimal else ""

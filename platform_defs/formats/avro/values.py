@@ -106,7 +106,7 @@ def _shown(unscaled: int, size: int, scale: int) -> str:
     return excerpt(with_point(unscaled, scale))
 
 
-_UNITS = {1_000: "milliseconds", 1_000_000: "microseconds", 1_000_000_000: "nanoseconds"}
+_UNITS = {1: "seconds", 1_000: "milliseconds", 1_000_000: "microseconds", 1_000_000_000: "nanoseconds"}
 _CONVERT: dict[str, Convert] = {
     "text": _text,
     **dict.fromkeys(("symbol", "integer", "boolean", "bytes"), lambda raw: raw),

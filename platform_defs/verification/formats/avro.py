@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from platform_defs.contract.model.column_types import ColumnType
-from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.contract import Contract, Field, Unit
 from platform_defs.verification.formats.avro_schema import WriterTypes
 from platform_defs.verification.formats.avro_types import Array, DocumentSize, Record, Tape, Type, Union, takes_no_byte
 from platform_defs.verification.formats.avro_values import LARGEST_SCALE, day, moment, unscaled
@@ -78,7 +78,7 @@ class _FieldValidator:
         if not known and (field.required or any(of == BLOCKED for _, of in found)):
             raise NotTheType("SchemaNotCompatible")
         self._path = known[0][0] if known else None
-        self._take = _taker(field.type, known[0][1]) if known else None
+        self._take = _taker(field.type, known[0][1], field.unit) if known else None
 
     def value(self, held: Mapping[str, Any], record: Record) -> Any:
         """Return the value of the field in a message; None if it is missing or null."""
@@ -119,13 +119,17 @@ def _not_null(of: Type) -> Type:
     return others[0] if len(others) == 1 else of
 
 
-def _taker(column: ColumnType, of: Type) -> Take:
-    """Return the function that converts a value of the type to the column's."""
+def _taker(column: ColumnType, of: Type, unit: Unit | None = None) -> Take:
+    """Return the function that converts a value of the type to the column's. `unit`: of a timestamp without a logical
+    type.
+    """
     if column.kind == "json":
         return _json
     held = _not_null(of)
     if column.item:
         return _items(column.item, held)
+    if unit and held.kind in ("int", "long") and not held.logical:
+        return _since_1970(unit)
     found = _TAKERS.get((column.kind, held.logical or held.kind))
     if column.kind == "string" and held.kind == "fixed":
         found = None  # a uuid in sixteen bytes is no text
@@ -185,6 +189,20 @@ def _timestamp(of: Type, value: int) -> Any:
     if finer and value % 1_000:
         raise NotTheType("TooManyDecimals")
     return found
+
+
+def _since_1970(unit: Unit) -> Take:
+    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
+
+    def take(_: Type, value: int) -> Any:
+        seconds, part = divmod(value, per_second)
+        microseconds = Fraction(part * 1_000_000, per_second)
+        found = after_1970(seconds=seconds, microseconds=int(microseconds))
+        if microseconds.denominator > 1:
+            raise NotTheType("TooManyDecimals")
+        return found
+
+    return take
 
 
 def _decimals(column: ColumnType) -> Take:

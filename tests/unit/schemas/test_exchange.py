@@ -15,15 +15,17 @@ from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field, Format, WireFormat
 from platform_defs.contract.odcs_writer import text
 from platform_defs.contract.reader.odcs import load
+from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.errors import BadInput
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.supported import reader_of
+from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.schema_conversion.exporting import export_schema
 from platform_defs.schema_conversion.field_numbers import Assigned, assign
 from platform_defs.schema_conversion.importing import Wanted, import_schema
 from tests.support.kafka.registered import AVRO, JSON_SCHEMA, PROTOBUF
-from tests.unit.formats.avro.avro_messages import Case, cases, decode, encode, laid_out, record
+from tests.unit.formats.avro.avro_messages import Case, cases, decode, encode, laid_out, logical, record
 from tests.unit.formats.protobuf.protobuf_messages import new
 from tests.unit.formats.protobuf.test_protobuf_random_schemas import fill, made_up
 
@@ -138,6 +140,34 @@ def test_what_is_not_carried_is_said_and_a_schema_of_no_record_is_refused() -> N
     wide = record("M", **{f"f{number}": "int" for number in range(2_000)})
     with pytest.raises(BadInput, match="more than 1,500 fields"):
         imported("avro", json.dumps(wide))
+
+
+def test_what_a_type_means_elsewhere_is_said_where_a_column_does_not_carry_it() -> None:
+    micros = {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}
+    oracle = logical("bytes", "decimal", precision=64, scale=127)
+    day = {"type": "int", "connect.name": "io.debezium.time.Date"}
+    schema = record("M", at=["null", micros], day=day, price=oracle, code={"type": "int", "connect.name": "a.B"})
+    made = import_schema(WriterSchema("1", "avro", json.dumps(schema)), Wanted(subject=SUBJECT))
+    properties = {"at": {"oneOf": [{"type": "null"}, {"type": "integer", "title": micros["connect.name"]}]}}
+    in_json = import_schema(WriterSchema("1", "json", json.dumps({"properties": properties})), Wanted(subject=SUBJECT))
+    for notes in (made.notes, in_json.notes):
+        assert [note for note in notes if note.startswith("at: io.debezium.time.MicroTimestamp, kept as a number; ")]
+        assert "unit: us, which reads the database's time as UTC" in str(notes)
+    assert "day: io.debezium.time.Date, kept as it is written" in made.notes
+    assert "the scale 0 to the precision; they are 64 and 127" in str(made.notes)
+    assert "code" not in str(made.notes)
+
+
+def test_a_contract_with_a_unit_reads_its_own_avro_schema_and_samples_of_any() -> None:
+    contract = imported("avro", json.dumps(record("M", at="long")))
+    contract = replace(contract, fields=(replace(contract.fields[0], type=column_type("timestamp"), unit="ms"),))
+    exported = export_schema(contract, "avro")
+    assert '"type": "long"' in exported
+    for schema in (exported, json.dumps(record("M", at=logical("long", "timestamp-micros")))):
+        samples = EncodedSamples(contract, MessageSchemas(WriterSchema("1", "avro", schema)), seed=1)
+        payloads = [(sample.value or b"")[5:] for sample in samples.good(3)]
+        read = reader_of(contract, WriterSchema("1", "avro", schema)).read(*laid_out(payloads))
+        assert {row["at"].year > 2020 for row in read.rows.to_pylist()} == {True}
 
 
 def test_extensions_of_a_protobuf_schema_are_named_among_what_is_not_carried() -> None:

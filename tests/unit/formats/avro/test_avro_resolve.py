@@ -70,6 +70,25 @@ def test_a_reason_names_the_field_and_what_would_be_right() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("decimal", "message"),
+    [
+        ({"precision": 64, "scale": 127}, "the scale 0 to the precision; they are 64 and 127"),
+        ({"precision": 9, "scale": -2}, "they are 9 and -2"),
+        ({"scale": 2}, "the precision must be at least 1, and the scale 0 to the precision; they are 0 and 2"),
+        ({"precision": "9", "scale": None}, 'they are "9" and null'),
+        ({"precision": 6_000, "scale": 5_000}, "a is a decimal of scale 5,000; at most 1,000 is supported"),
+    ],
+)
+def test_a_decimal_that_avro_does_not_allow_is_refused_with_the_reason(decimal: dict[str, Any], message: str) -> None:
+    for of in ({"type": "bytes"}, fixed(4, "F4"), {"type": {"type": "bytes", "logicalType": "decimal", **decimal}}):
+        (reason,) = reasons(["null", {"logicalType": "decimal", **decimal, **of}], "decimal(38,9)")
+        assert message in reason
+        assert ("not a decimal" in reason) == ("5,000" not in reason)
+    (reason,) = reasons(logical("long", "decimal", precision=9), "string")
+    assert "a long (not a decimal: only bytes and fixed can be one)" in reason
+
+
 def test_all_fields_that_do_not_fit_are_named() -> None:
     contract = contract_of({"a": "integer", "b": "string", "c": "date"}, required=["c"])
     with pytest.raises(SchemaNotCompatible) as refused:
