@@ -27,9 +27,12 @@ _WANTED = {  # by the first word of pydantic's type of error: bool_parsing, mode
 }
 
 
-def read_document(path: Path, content: str | None = None, beside: Beside | None = None) -> Document:
+def read_document(
+    path: Path, content: str | None = None, beside: Beside | None = None, *, strict: bool = True
+) -> Document:
     """Return the whole file, or its `content`; keys that ODCS does not have are kept as mistakes (`raise_mistakes`).
-    Raises BadInput if it cannot be read, is not YAML, or has values that ODCS does not accept.
+    Raises BadInput if it cannot be read, is not YAML, or has values that ODCS does not accept. Unless `strict`, a value
+    of another type that says the same is accepted, such as "yes" for true.
     """
     text = YamlText(path, content, beside)
     tree, raw = as_mapping(text.value), Node[Any](text.value, text)
@@ -44,7 +47,7 @@ def read_document(path: Path, content: str | None = None, beside: Beside | None 
     for place, key, _ in unknown:  # from here on, or an unknown key would be taken for another one, misspelled
         text.unknown_keys.setdefault(tuple(place), []).append(key)
     try:
-        return Node(OpenDataContractStandard.model_validate(tree), text)
+        return Node(OpenDataContractStandard.model_validate(tree, strict=strict), text)
     except ValidationError as wrong:
         for error in wrong.errors(include_url=False):
             at = raw

@@ -32,10 +32,10 @@ from platform_defs.producing.config import Producing
 
 def load(path: Path, content: str | None = None, beside: Beside | None = None, *, accepted: bool = False) -> Contract:
     """Return the contract in the file, or in `content`, which is read in its place; `beside` then reads a schema file.
-    Raises BadInput with file, line and field of a mistake, or SeveralMistakes. `accepted`: the ledger has it from an
-    earlier version of Tidegate, so rules for new files do not apply.
+    Raises BadInput with file, line and field of a mistake, or SeveralMistakes. `accepted`: an earlier version of
+    Tidegate may have accepted it, so rules for new files do not apply.
     """
-    document = read_document(path, content, beside)
+    document = read_document(path, content, beside, strict=not accepted)
     contract = document.read(lambda whole: _read(whole, path, accepted=accepted), None)
     document.raise_mistakes()
     assert contract is not None  # noqa: S101  # or there was a mistake

@@ -60,7 +60,7 @@ def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequen
         from platform_defs.operations.contracts.registry_gate import RegistryGate
 
         return RegistryGate().check, [contract for contract in contracts if contract.wire.framed]
-    kept = load(Path(against))
+    kept = load(Path(against), accepted=True)
     found = [contract for contract in contracts if contract.pipeline == kept.pipeline]
     if not found:
         raise BadInput(f"{against} is a contract of {kept.pipeline}, which is not one of the pipelines to check")
@@ -139,7 +139,8 @@ class Git:
         if self._unchanged(contract, top):
             return contract
         for path in self._candidates(contract, top):
-            found = load(Path(f"{self.ref}:{path}"), self._show(top, path), partial(self._beside, top, path))
+            place, content = Path(f"{self.ref}:{path}"), self._show(top, path)
+            found = load(place, content, partial(self._beside, top, path), accepted=True)
             if found.pipeline == contract.pipeline:
                 return found
         return None
