@@ -36,7 +36,8 @@ def choose_topic(name: str, found: Contracts, *, raw: bool) -> ChosenTopic:
     check_topic_name(topic)
     readers = [one for one in found.good if one.topic == topic]
     broken = [item for item in found.broken if item.may_read(topic)]
-    classifying = [one.pipeline for one in readers if classified(one).any]
+    described = [*readers, *(item.contract for item in broken if item.contract)]
+    classifying = [one.pipeline for one in described if classified(one).any]
     if raw and classifying:
         raise BadInput(
             f"messages of {topic} cannot be shown as bytes, because the contract of {classifying[0]} classifies "
@@ -50,5 +51,5 @@ def choose_topic(name: str, found: Contracts, *, raw: bool) -> ChosenTopic:
             f"{topic} is read by several contracts: {names}. Give one of these pipelines instead of the topic"
         )
     contract = None if raw else pipeline or next(iter(readers), None)
-    hidden = classified_by(readers, contract) if contract else frozenset[str]()
+    hidden = classified_by(described, contract) if contract else frozenset[str]()
     return ChosenTopic(topic, contract, bool(classifying or broken), hidden)

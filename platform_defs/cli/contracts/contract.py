@@ -159,13 +159,14 @@ def check(
     """Fail if a contract's version does not fit its changes.
 
     The command is made for CI: with --against git:REF it needs neither Kafka
-    nor Postgres. With --against registry, a contract fits if it can read each
-    version of its subject (the newest 100) and each schema that the ledger has
-    seen, and if the registry would accept the schema that it exports. The exit
-    code is 0 if all contracts fit, 1 if one does not fit or cannot be read,
-    and 2 if one could not be compared: the branch does not exist, the older
-    contract or the file to compare with cannot be read, there is no ledger, or
-    the registry is unavailable.
+    nor Postgres. It imports no transform: tidegate contract validate does.
+    With --against registry, a contract fits if it can read each version of its
+    subject (the newest 100) and each schema that the ledger has seen, and if
+    the registry would accept the schema that it exports. The exit code is 0 if
+    all contracts fit, 1 if one does not fit or is not valid, and 2 if one
+    could not be compared: the branch does not exist, the older contract or the
+    file to compare with cannot be read, there is no ledger, or the registry is
+    unavailable.
 
     \b
     JSON: against, fits, error (why nothing was compared), contracts:
@@ -193,12 +194,12 @@ def _read(
     pipeline: str, fill: list[str] | None, drop: list[str] | None, allow: list[Allowed] | None
 ) -> tuple[Contract, Given]:
     """Return the contract of the file, and the person's decisions."""
-    from assets import find_contract
+    from assets import find_pipeline
     from platform_defs.evolution.fill import fills
     from platform_defs.evolution.statements import Given
     from platform_defs.formats.writer_fit import refuse_schema_file
 
-    contract = find_contract(pipeline)
+    contract = find_pipeline(pipeline).contract
     refuse_schema_file(contract)
     allowed = {name: item in (allow or ()) for name, item in Allowed.__members__.items()}
     return contract, Given(fills(contract, fill or ()), frozenset(drop or ()), **allowed)

@@ -58,6 +58,8 @@ def describe(
 
     contracts = read_contracts()
     name = next((one.topic for one in contracts.good if one.pipeline == topic), topic)
+    if called := next((item for item in contracts.broken if name == topic and item.is_called(name)), None):
+        raise called.error
     try:
         found = TopicLook(kafka_alone(), name).describe(contracts)
     except TopicMissing as error:

@@ -72,9 +72,9 @@ def plan(
       steps      with --explain and a batch: step, name, does
       spark      likewise: Spark's physical plan of the job
     """
-    from assets import find_contract
+    from assets import find_pipeline
 
-    contract = find_contract(pipeline)
+    contract = find_pipeline(pipeline).contract
     answer, planned = look(contract)
     if planned is not None:
         answer = replace(answer, changed=_changed(contract))

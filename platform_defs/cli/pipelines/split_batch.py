@@ -37,8 +37,8 @@ def split_batch(
     from resources.postgres.ledger.ledger import Ledger
     from resources.process.current_user import current_user
 
-    why, url = required_reason(execute, reason), ledger_alone()
-    decided = operation.propose(Ledger(url), find_contract(pipeline).pipeline, messages)
+    why, contract, url = required_reason(execute, reason), find_contract(pipeline), ledger_alone()
+    decided = operation.propose(Ledger(url), contract.pipeline, messages)
     command = f"tidegate split-batch {pipeline} --messages {messages}"
     refuse_unexpected(pipeline, expect, decided.fingerprint, command)
     answer = decided.to_json()

@@ -12,7 +12,7 @@ import re
 import sys
 import traceback
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ASSETS = Path(__file__).parents[3] / "assets"
+_HEAD = 1 << 20  # characters of a file that are searched for signs of a contract
+_LIKE_A_CONTRACT = re.compile(r"""\bkind["']?\s*:\s*["']?DataContract\b|\bphysicalType["']?\s*:\s*["']?topic\b""")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,25 @@ class Contracts:
     good: tuple[Contract, ...]
     broken: tuple[BrokenContract, ...]
 
+    def chosen(self, names: Sequence[str]) -> Contracts:
+        """Return the contracts of the pipelines with these names; all of them without names. Raises BadInput for a name
+        that no contract has, with the names there are.
+        """
+        good = tuple(contract for contract in self.good if not names or contract.pipeline in names)
+        others = {*names} - {contract.pipeline for contract in good}
+        broken = tuple(item for item in self.broken if not names or any(map(item.is_called, others)))
+        for name in sorted(others):
+            if not any(item.is_called(name) for item in broken):
+                raise self._unknown(name)
+        return Contracts(good, broken)
+
+    def _unknown(self, name: str) -> BadInput:
+        known = ", ".join(contract.pipeline for contract in self.good) or "none"
+        message = f"there is no pipeline {name!r}; the pipelines are: {known}"
+        if self.broken:
+            message += f". These contracts cannot be used: {'; '.join(str(item.error) for item in self.broken)}"
+        return BadInput(message)
+
 
 @dataclass(frozen=True)
 class Catalogue:
@@ -82,30 +103,50 @@ class Catalogue:
     broken: tuple[BrokenContract, ...]
 
 
+def contract_files(folder: Path) -> list[Path]:
+    """Return every file at any depth of `folder` that was meant as a contract, by its name or its content: one that
+    nothing reads would go unnoticed.
+    """
+    files = (path for path in folder.rglob("*") if path.suffix.lower() in (".yaml", ".yml"))
+    return sorted(path for path in files if path.stem.lower().endswith(".odcs") or _reads_like_a_contract(path))
+
+
 def read_contracts(folder: Path = ASSETS) -> Contracts:
     """Return the contracts of every domain. If two claim the same pipeline or table, neither is good."""
-    read, broken = list[Contract](), list[BrokenContract]()
-    # Every file that was meant as a contract, in any folder: one that nothing reads would go unnoticed.
-    for path in sorted(path for ending in ("yaml", "yml") for path in folder.rglob(f"*.odcs.{ending}")):
+    return read_files(contract_files(folder), folder)
+
+
+def read_files(paths: Iterable[Path], folder: Path | None = None) -> Contracts:
+    """Return the contracts in these files, compared with each other. `folder`: the contracts' folder that has them;
+    without it, they may be in folders of any name.
+    """
+    read, good, broken = list[Contract](), list[Contract](), list[BrokenContract]()
+    for path in paths:
         try:
-            read.append(_contract(path, folder))
+            read.append(read_contract(path, folder))
         except BadInput as error:
             broken.append(BrokenContract(path, error))
         except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being read
             unforeseen = BadInput(f"cannot be read: {type(error).__name__}: {error}", file=str(path))
             broken.append(BrokenContract(path, unforeseen))
     clashes = _clashes(read)
-    broken += [BrokenContract(_path(contract), error, contract) for contract, error in clashes]
-    lost = {contract.path for contract, _ in clashes}
-    good = tuple(contract for contract in read if contract.path not in lost)
-    return Contracts(good, tuple(sorted(broken, key=lambda item: item.path)))
+    for contract in read:
+        if mistake := clashes.get(_path(contract)) or _transform_file_mistake(contract):
+            broken.append(BrokenContract(_path(contract), mistake, contract))
+        else:
+            good.append(contract)
+    return Contracts(tuple(good), tuple(sorted(broken, key=lambda item: item.path)))
 
 
 def find_all(folder: Path = ASSETS) -> Catalogue:
     """Return the pipelines of every domain, their transforms imported."""
-    found = read_contracts(folder)
-    pipelines, broken = list[Pipeline](), list(found.broken)
-    for contract in found.good:
+    return load_pipelines(read_contracts(folder))
+
+
+def load_pipelines(contracts: Contracts) -> Catalogue:
+    """Return the pipelines of these contracts, their transforms imported."""
+    pipelines, broken = list[Pipeline](), list(contracts.broken)
+    for contract in contracts.good:
         try:
             pipelines.append(load_pipeline(contract))
         except BadInput as error:
@@ -115,18 +156,10 @@ def find_all(folder: Path = ASSETS) -> Catalogue:
 
 def find_contract(name: str, folder: Path = ASSETS) -> Contract:
     """Return the contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
-    found = read_contracts(folder)
-    for contract in found.good:
-        if contract.pipeline == name:
-            return contract
+    found = read_contracts(folder).chosen([name])
     for item in found.broken:
-        if item.is_called(name):
-            raise item.error
-    names = ", ".join(contract.pipeline for contract in found.good) or "none"
-    message = f"there is no pipeline {name!r}; the pipelines are: {names}"
-    if found.broken:
-        message += f". These contracts cannot be used: {'; '.join(str(item.error) for item in found.broken)}"
-    raise BadInput(message)
+        raise item.error
+    return found.good[0]
 
 
 def find_pipeline(name: str, folder: Path = ASSETS) -> Pipeline:
@@ -148,10 +181,25 @@ def load_pipeline(contract: Contract) -> Pipeline:
 
 def with_transform(contract: Contract) -> Pipeline:
     """Return the pipeline of `contract`. Raises BadInput for a transform that is unusable, or missing and needed."""
+    check_transform_file(contract)
+    beside = contract.transform_path
+    if beside is None or not beside.exists():
+        return Pipeline(contract)
+    sources = transform_sources(contract)
+    transform = _transform(beside)
+    if changed := sorted({name for name, _ in {*sources} ^ {*transform_sources(contract)}}):
+        raise BadInput(f"{changed[0]} changed while it was being imported; try again", file=str(beside))
+    return Pipeline(contract, transform, sources)
+
+
+def check_transform_file(contract: Contract) -> None:
+    """Raise BadInput for a contract that needs a transform and has none, or must not have the one beside it. Imports no
+    transform.
+    """
     beside = contract.transform_path
     if beside is None or not beside.exists():
         check_fits_without_transform(contract)
-        return Pipeline(contract)
+        return
     if contract.row_table.disposition == "upsert":
         raise BadInput(
             "an upsert table cannot have a transform: a tombstone has no fields to transform, and each key is one "
@@ -164,40 +212,63 @@ def with_transform(contract: Contract) -> Pipeline:
             "can transform it. Remove the transform, or use publication: staged",
             file=str(beside),
         )
-    sources = transform_sources(contract)
-    transform = _transform(beside)
-    if changed := sorted({name for name, _ in {*sources} ^ {*transform_sources(contract)}}):
-        raise BadInput(f"{changed[0]} changed while it was being imported; try again", file=str(beside))
-    return Pipeline(contract, transform, sources)
 
 
-def _contract(path: Path, folder: Path) -> Contract:
-    if path.parent.parent != folder or not stem(path) or not path.name.endswith(SUFFIX):
+def read_contract(path: Path, folder: Path | None = None, content: str | None = None) -> Contract:
+    """Return the contract in the file, or in `content`, which is to become the file. Raises BadInput for every mistake
+    that shows without other files. `folder`: as in read_files.
+    """
+    if folder is not None and (path.parent.parent != folder or not stem(path) or not path.name.endswith(SUFFIX)):
         raise BadInput(
             f"a contract's path must be {folder.name}/<domain>/<name>{SUFFIX}; rename or move this file", file=str(path)
         )
-    contract = load(path)
-    if contract.domain != path.parent.name:
+    if (content is not None or path.is_file()) and not path.name.endswith(SUFFIX):
+        raise BadInput(f"a contract is called <name>{SUFFIX}; rename this file", file=str(path))
+    contract = load(path, content)
+    if folder is not None and contract.domain != path.parent.name:
         message = f"domain is {contract.domain!r}, but the file is in the folder {path.parent.name!r}; use one name"
         raise refused(contract, message, "domain")
     return contract
 
 
-def _clashes(contracts: Iterable[Contract]) -> list[tuple[Contract, BadInput]]:
-    """Return contracts that claim the same pipeline or table: the files do not decide which one is meant."""
+def _transform_file_mistake(contract: Contract) -> BadInput | None:
+    """Return the mistake that check_transform_file raises; None if there is none."""
+    try:
+        check_transform_file(contract)
+    except BadInput as mistake:
+        return mistake
+    except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being read
+        return _unforeseen(error, contract.transform_path or _path(contract))
+    return None
+
+
+def _reads_like_a_contract(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return _LIKE_A_CONTRACT.search(file.read(_HEAD)) is not None
+    except OSError:
+        return False
+
+
+def _clashes(contracts: Iterable[Contract]) -> dict[Path, BadInput]:
+    """Return the error of each file that claims the same pipeline or table as another: the files do not decide which
+    one is meant.
+    """
     claims: dict[tuple[str, str], list[Contract]] = defaultdict(list)
     for contract in contracts:
         claims["pipeline", contract.pipeline].append(contract)
         for table in contract.tables:
             claims["table", table.name].append(contract)
-    found: dict[Path, tuple[Contract, BadInput]] = {}
+    found = dict[Path, BadInput]()
     for (kind, name), claimants in claims.items():
         for contract in claimants if len(claimants) > 1 else ():
             others = ", ".join(str(other.path) for other in claimants if other is not contract)
             message = f"{kind} {name} is also defined in {others}; give one of them another name"
             place = ("id", None) if kind == "pipeline" else ("physicalName", name)
-            found.setdefault(_path(contract), (contract, refused(contract, message, *place)))
-    return list(found.values())
+            found.setdefault(_path(contract), refused(contract, message, *place))
+    return found
 
 
 def _path(contract: Contract) -> Path:

@@ -4,7 +4,9 @@ contract/keys/contract_keys.py lists the ODCS keys that are read, with meaning a
 https://bitol-io.github.io/open-data-contract-standard/v3.1.0/
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from open_data_contract_standard.model import SchemaObject
 
@@ -16,6 +18,7 @@ from platform_defs.contract.keys.contract_keys import CONTRACT, PIPELINE_PROPERT
 from platform_defs.contract.keys.schema_keys import MESSAGE
 from platform_defs.contract.keys.topic_keys import TOPIC_PROPERTIES
 from platform_defs.contract.model.contract import UNFRAMED, Contract, Limits
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
 from platform_defs.contract.reader.fields import read_fields
@@ -26,7 +29,7 @@ from platform_defs.contract.reader.table_limits import refuse_over_limits
 from platform_defs.contract.reader.tables import read_tables, refuse_empty_groups
 from platform_defs.contract.reader.topic import checked_topic, read_topic_keys
 from platform_defs.contract.reader.wire import read_wire
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, Mistake
 from platform_defs.producing.config import Producing
 
 
@@ -107,17 +110,42 @@ def check_fits_without_transform(contract: Contract) -> None:
         raise refused(contract, f"{column.name} {wrong} (or write a transform)", column.name, contract.row_table.name)
 
 
-def refused(contract: Contract, message: str, key: str, table: str | None = None) -> BadInput:
-    """Return the error for a key of the contract, or for a key or a column of one of its tables: for mistakes that show
-    only beside other files.
+def fields_without_column(pipeline: Pipeline) -> Sequence[Mistake]:
+    """Return a notice for each field of the message that has no column: its value is checked, and stored nowhere. None
+    for a pipeline with a transform, which may use it.
     """
-    if contract.path is None:
-        return BadInput(message, field=f"{table}.{key}" if table else key)
+    contract = pipeline.contract
+    if pipeline.transform is not None:
+        return ()
+    columns = {column.name for column in contract.row_table.columns}
+    missing = [item.name for item in contract.message_fields if item.name not in columns]
+    message = f"has no column in {contract.row_table.name}: messages are checked for it, and its value is not stored"
+    notices = [refused(contract, f"{name} {message}", name, contract.topic, "topic") for name in missing]
+    return [notice for error in notices for notice in error.mistakes]
+
+
+def refused(
+    contract: Contract,
+    message: str,
+    key: str,
+    place: str | None = None,
+    kind: Literal["table", "topic"] = "table",
+) -> BadInput:
+    """Return the error for a key of the contract, or for a key or a field of the table or topic `place`: for mistakes
+    that show only together with other files.
+    """
+    if contract.path is None or not contract.path.exists():  # in the ledger, or not written yet
+        file = str(contract.path) if contract.path else None
+        return BadInput(message, file=file, field=f"{place}.{key}" if place else key)
     document = read_document(contract.path)
-    found = (item for item in document.children("schema") if table and item.value.physicalName == table)
-    place = next(found, document)
-    columns = (one for one in place.children("properties") if table and one.value.name == key)
-    return next(columns, place.child(key)).refused(message)
+    objects = (
+        item
+        for item in document.children("schema")
+        if item.value.physicalType == kind and item.value.physicalName == place
+    )
+    part = next(objects, document)
+    fields = (item for item in part.children("properties") if place and item.value.name == key)
+    return next(fields, part.child(key)).refused(message)
 
 
 def _objects(document: Document) -> tuple[Node[SchemaObject], list[Node[SchemaObject]]]:

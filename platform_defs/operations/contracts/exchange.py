@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platform_defs.contract.model.contract import SUFFIX, Contract, Format
-from platform_defs.contract.reader.catalogue import read_contracts
-from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.catalogue import check_transform_file, read_contract, read_contracts
 from platform_defs.contract.reader.wire import all_imports, imported_files
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.writer_schema import WriterSchema
@@ -191,7 +190,7 @@ def import_from_file(file: Path, wanted: Wanted) -> Imported:
 
 def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:
     """Write the contract to `to`, or to its place in the catalogue. Raises BadInput if the file, or another contract of
-    that id or table, exists.
+    that id or table, exists, and for whatever `tidegate contract validate` would refuse.
     """
     folder = folder or settings().contracts_folder
     path = to or folder / made.domain / f"{made.name}{SUFFIX}"
@@ -199,8 +198,10 @@ def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:
         raise BadInput(
             "the file already exists: write to a different file with --to, and compare the two", file=str(path)
         )
-    load(path, made.text)
-    for other in read_contracts(folder).good:
+    among = path.resolve().is_relative_to(folder.resolve())
+    check_transform_file(read_contract(path.resolve(), folder.resolve() if among else None, made.text))
+    known = read_contracts(folder)
+    for other in (*known.good, *(item.contract for item in known.broken if item.contract)):
         if other.pipeline == made.pipeline or made.table in {table.name for table in other.tables}:
             raise BadInput(
                 f"{other.path} already has the id {other.pipeline} and the table {other.row_table.name}: give a "

@@ -110,10 +110,10 @@ def test_a_link_to_nowhere_is_not_read(folder: Path) -> None:
 def test_an_unexpected_error_names_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = add(folder, "bad")
 
-    def fails(path: Path) -> Contract:
+    def fails(path: Path, content: str | None = None) -> Contract:
         if path == bad:
             raise ZeroDivisionError("of all things")
-        return load(path)
+        return load(path, content)
 
     monkeypatch.setattr(catalogue, "load", fails)
     error = only_broken(find_all(folder), bad)

@@ -12,6 +12,7 @@ from platform_defs.contract.model.column_types import FIXED
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput, SeveralMistakes
 from tests.unit.contract.contract_mistakes import GOOD
+from tests.unit.contract.test_catalogue import add
 
 WRONG = (
     GOOD.replace('pattern: "O[0-9]+"', 'pattern: "O[0-9"')
@@ -117,6 +118,11 @@ def test_numeric_is_decimal(tmp_path: Path) -> None:
         ("numeric", "write decimal(precision,scale)"),
         ("numeric(50,2)", "precision is 1 to 38"),
         ("stirng", "did you mean 'string'?"),
+        ("datetime", "write timestamp"),
+        ("date-time", "write timestamp"),
+        ("guid", "write uuid"),
+        ("interval", "write string"),
+        ("list", "write array<type>"),
     ],
 )
 def test_a_type_that_a_column_cannot_have_is_answered_with_the_one_to_write(
@@ -134,7 +140,8 @@ def validate(*arguments: str) -> tuple[int, str]:
 
 def test_a_file_is_validated_for_people_and_programs(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
-    assert validate(str(path)) == (0, f"{path}: shop_orders is valid\n")
+    code, shown = validate(str(path))
+    assert (code, shown.splitlines()[0]) == (0, f"{path}: shop_orders is valid")
     write(tmp_path, WRONG)
     code, shown = validate(str(path))
     assert code == 1
@@ -216,3 +223,55 @@ def test_what_a_transform_prints_does_not_come_before_the_document(tmp_path: Pat
     path.with_name("orders.py").write_text("print('hello')\n\n\ndef transform(messages):\n    return messages\n")
     code, answer = validate(str(path), "-o", "json")
     assert (code, json.loads(answer)["valid"]) == (0, True)
+
+
+def test_several_files_folders_and_pipelines_are_validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contracts, elsewhere = tmp_path / "contracts", tmp_path / "elsewhere"
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(contracts))
+    for folder, name in ((contracts, "orders"), (contracts, "refunds"), (contracts, "returns"), (elsewhere, "gifts")):
+        folder.mkdir(exist_ok=True)
+        add(folder, name, id=f"shop_{name}")
+    (elsewhere / "shop" / "empty").mkdir()
+
+    def validated(*names: str) -> list[str]:
+        code, answer = validate(*names, "-o", "json")
+        assert code == 0, answer
+        return [one["pipeline"] for one in json.loads(answer)["contracts"]]
+
+    every = ["shop_orders", "shop_refunds", "shop_returns"]
+    orders, gifts = contracts / "shop" / "orders.odcs.yaml", elsewhere / "shop" / "gifts.odcs.yaml"
+    assert validated() == validated(str(contracts)) == validated(str(contracts / "shop")) == every
+    assert validated("shop_orders", "shop_returns") == validated(str(orders), "shop_returns") == [every[0], every[2]]
+    assert validated(str(elsewhere), str(gifts), str(orders), "shop_orders") == ["shop_orders", "shop_gifts"]
+    assert validate(str(elsewhere / "shop" / "empty"))[0] == 1
+    assert validate("shop_order")[0] == 1
+    gifts.with_name("again.odcs.yaml").write_text(gifts.read_text())
+    assert validate(str(elsewhere))[1].count("pipeline shop_gifts is also defined in") == 2
+
+
+def test_a_contract_with_another_name_in_the_contracts_folder_is_a_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
+    path = write(tmp_path, GOOD)
+    (tmp_path / "topics.yaml").write_text("topics: []\n")
+    path.with_name("table.yaml").write_text("physicalType: table\n")
+    assert validate()[0] == 0
+    for name in ("orders.yaml", "orders.yml", "orders.ODCS.YAML", "orders.odcs.yml"):
+        misplaced = path.rename(path.with_name(name))
+        code, shown = validate()
+        assert (code, shown.count("rename or move this file")) == (1, 1), name
+        assert str(misplaced) in shown
+        misplaced.rename(path)
+
+
+def test_a_field_without_a_column_is_a_notice(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    line = 1 + GOOD[: GOOD.index("name: ordered_at")].count("\n")
+    code, shown = validate(str(path))
+    assert code == 0
+    assert f"{path}:{line} (orders.ordered_at): ordered_at has no column in shop.orders" in shown
+    (notice,) = json.loads(validate(str(path), "-o", "json")[1])["contracts"][0]["notices"]
+    assert (notice["line"], notice["field"]) == (line, "orders.ordered_at")
+    path.with_name("orders.py").write_text("def transform(messages):\n    return messages\n")
+    assert validate(str(path)) == (0, f"{path}: shop_orders is valid\n")

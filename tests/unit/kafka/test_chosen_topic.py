@@ -64,6 +64,12 @@ def test_a_field_that_another_contract_of_the_topic_classifies_is_classified() -
     assert choose_topic("bank_transfers", found, raw=False).classified == classified(TRANSFERS).fields != frozenset()
 
 
+def test_a_contract_that_cannot_be_used_still_classifies_its_fields() -> None:
+    unusable = BrokenContract(Path("risk.odcs.yaml"), BadInput("does not fit"), replace(TRANSFERS, pipeline="risk"))
+    found = contracts(OPEN, broken=(unusable,))
+    assert choose_topic("bank_transfers", found, raw=False).classified == classified(TRANSFERS).fields
+
+
 @pytest.mark.parametrize("text", ["a: [\nphysicalName: shop.orders # mine\n", 'x: "shop.orders"'])
 def test_a_contract_that_cannot_be_read_may_classify_fields(tmp_path: Path, text: str) -> None:
     item = broken(tmp_path / "orders.odcs.yaml", text)
