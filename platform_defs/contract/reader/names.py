@@ -34,16 +34,26 @@ _POSTGRES_NAMES = {of.postgres: of.name for of in FIXED.values()} | {
     "float8": "double",
     "timestamptz": "timestamp",
 }
-_MEANT = {  # types of Postgres that a column cannot have, and what to write
-    "varchar": "string, with logicalTypeOptions: {{maxLength: {}}} if its length is limited",
+_MEANT = {  # types of Postgres and of other systems that a column cannot have, and what to write
+    **dict.fromkeys(
+        ("varchar", "varchar2", "nvarchar", "character varying"),
+        "string, with logicalTypeOptions: {{maxLength: {}}} if its length is limited",
+    ),
     "char": "string, with logicalTypeOptions: {{minLength: {0}, maxLength: {0}}}",
-    "int": "integer, which has 64 bits",
-    "int4": "integer, which has 64 bits",
-    "smallint": "integer, which has 64 bits",
-    "float": "double, or decimal(precision,scale) for exact numbers",
-    "real": "double, or decimal(precision,scale) for exact numbers",
-    "numeric": "decimal(precision,scale), such as decimal(18,2)",
-    "decimal": "decimal(precision,scale), such as decimal(18,2)",
+    **dict.fromkeys(("str", "citext", "clob", "enum", "interval"), "string"),
+    **dict.fromkeys(
+        ("int", "int4", "int32", "int64", "long", "serial", "bigserial", "smallint", "tinyint"),
+        "integer, which has 64 bits",
+    ),
+    **dict.fromkeys(
+        ("float", "float4", "float32", "float64", "real"), "double, or decimal(precision,scale) for exact numbers"
+    ),
+    **dict.fromkeys(("numeric", "decimal", "money"), "decimal(precision,scale), such as decimal(18,2)"),
+    **dict.fromkeys(("datetime", "date-time", "datetime2", "datetimeoffset", "instant"), "timestamp"),
+    **dict.fromkeys(("binary", "varbinary", "blob"), "bytes"),
+    **dict.fromkeys(("guid", "uniqueidentifier"), "uuid"),
+    **dict.fromkeys(("dict", "record", "struct", "variant"), "json"),
+    "list": "array<type>, such as array<string>",
 }
 
 
