@@ -28,10 +28,11 @@ Document = dict[str, Any]  # of what YAML and JSON can hold
 
 
 def contract_digest(contract: Contract) -> str:
-    """Return the digest of what decides which rows a message becomes, and of the version; not of descriptions and
-    limits.
+    """Return the digest of what decides which rows a message becomes, of the publication, and of the version; not of
+    descriptions and limits.
 
-    32 hexadecimal digits. Two contracts of one digest make the same rows of every message.
+    32 hexadecimal digits. Two contracts of one digest make the same rows of every message. The publication changes no
+    row; it stays in the digest because the ledger has digests of pipelines that publish directly.
     """
     bare = without_words(contract)
     return sha256(_canonical(document(bare)) + stored_schema(bare).encode()).hexdigest()[:32]

@@ -121,6 +121,17 @@ def test_each_range_is_a_batch_with_its_rows_its_offset_and_its_record(world: Wo
 
 
 @pytest.mark.slow
+def test_a_changed_publication_applies_from_the_next_batch_on_without_a_replay(world: World) -> None:
+    """It is a part of the contract's digest, and changes no row: the run records the contract by itself."""
+    pipeline = direct(world)
+    staged = replace(pipeline, contract=replace(pipeline.contract, publication="staged"))
+    batches = [len(world.send_and_drain(each, views(each, 40))) for each in (pipeline, staged, pipeline)]
+    assert batches == [4, 1, 4]
+    assert world.rows(f"select count(*) as rows from {pipeline.contract.row_table.name}") == [{"rows": 120}]
+    assert verify_new(pipeline, world.endpoints, world.spark).ok
+
+
+@pytest.mark.slow
 def test_a_range_with_a_row_that_the_table_refuses_is_staged_and_the_others_are_not(world: World) -> None:
     pipeline = direct(world)
     sent = views(pipeline, 40)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from assets import read_contracts
+from platform_defs.contract.keys.contract_keys import SETTINGS
 from platform_defs.contract.model.column_types import FIXED, column_type
 from platform_defs.contract.model.contract import (
     Aggregate,
@@ -24,6 +25,7 @@ from platform_defs.contract.model.contract import (
 from platform_defs.contract.model.row_rules import wanted
 from platform_defs.contract.odcs_writer import contract_digest, text
 from platform_defs.contract.reader.odcs import load
+from platform_defs.evolution.plan import plan
 from tests.unit.contract.contract_mistakes import GOOD
 
 KEPT = {
@@ -159,3 +161,10 @@ def test_the_digest_is_that_of_what_judges_messages_and_of_the_version() -> None
         replace(one, tables=one.tables[:1]),
     )
     assert len({contract_digest(one), *map(contract_digest, others)}) == 1 + len(others)
+
+
+def test_a_changed_setting_is_never_reported_as_an_order_of_fields() -> None:
+    for key in SETTINGS:
+        changes = plan(SHIPPED[0], replace(SHIPPED[0], **{key.attribute: key.example})).changes
+        assert changes, key.name
+        assert all("order of fields" not in change.what for change in changes), key.name
