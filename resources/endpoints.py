@@ -26,8 +26,11 @@ class Endpoints:
     registry: Registry | None = None  # the schema registry; None if there is none
 
     def kafka_options(self) -> dict[str, Any]:
-        """Return a librdkafka configuration: the addresses and the options given. Raises BadInput."""
-        return {"bootstrap.servers": self.bootstrap_servers, "log_level": "3", **with_callback(self.librdkafka)}
+        """Return a librdkafka configuration: the addresses and the options given. Raises BadInput.
+
+        The clients log nothing unless TIDEGATE_KAFKA_LOG_LEVEL is set: Tidegate's errors have librdkafka's reason.
+        """
+        return {"bootstrap.servers": self.bootstrap_servers, "log_level": "0", **with_callback(self.librdkafka)}
 
 
 def connection() -> Endpoints:

@@ -217,6 +217,21 @@ class Settings(BaseSettings):
         return self.registry_url is None
 
     @property
+    def kafka_advice(self) -> str:
+        """What to check if Kafka does not answer: the setting of your own brokers, or the embedded stack."""
+        return _advice("KAFKA_BOOTSTRAP_SERVERS", embedded=self.embeds_kafka)
+
+    @property
+    def postgres_advice(self) -> str:
+        """What to check if Postgres does not answer, or refuses the login."""
+        return _advice("POSTGRES_URL", embedded=self.embeds_postgres)
+
+    @property
+    def registry_advice(self) -> str:
+        """What to check if the schema registry returns no usable answer."""
+        return _advice("REGISTRY_URL and TIDEGATE_REGISTRY_*", embedded=self.embeds_registry)
+
+    @property
     def librdkafka_options(self) -> dict[str, str]:
         """The librdkafka options that TIDEGATE_KAFKA_* give, without the addresses: {"security.protocol": "SSL"}."""
         options = variables.options(KAFKA_PREFIX)
@@ -228,6 +243,12 @@ class Settings(BaseSettings):
         """The client options that TIDEGATE_REGISTRY_* give, without the address: {"ssl.ca.location": "ca.pem"}."""
         options = variables.options(REGISTRY_PREFIX)
         return {name: value for name, value in options.items() if name not in ("url", "name")}
+
+
+def _advice(name: str, *, embedded: bool) -> str:
+    if embedded:
+        return "Is it running (`tidegate stack status`)? To start it: tidegate stack up"
+    return f"Check {PREFIX}{name}; `tidegate doctor` shows what is wrong"
 
 
 @dataclass(frozen=True)

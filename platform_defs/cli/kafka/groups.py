@@ -229,4 +229,4 @@ def _client(timeout: float = 10.0) -> KafkaGroups:
     from resources.endpoints import kafka_alone
     from resources.kafka.groups.child import KafkaGroups
 
-    return KafkaGroups({**kafka_alone(), "log_level": "0"}, timeout)  # errors are in the answer
+    return KafkaGroups(kafka_alone(), timeout)

@@ -73,7 +73,7 @@ def _examination(bootstrap: str | None, write: str | None, timeout: float) -> Ex
     return Examination(
         bootstrap=bootstrap or running.kafka.address,
         source="--bootstrap" if bootstrap else embedded,
-        options=chosen.librdkafka_options,
+        options={"log_level": "0", **chosen.librdkafka_options},
         postgres_url=running.postgres.address,
         contracts=read_contracts(),
         spark_master=chosen.spark_master,

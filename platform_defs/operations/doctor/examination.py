@@ -17,7 +17,7 @@ from platform_defs.errors import BadInput, TidegateError
 from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.offsets import Position
 from platform_defs.operations.doctor.at_once import at_once
-from platform_defs.operations.doctor.kafka import QUIET, KafkaExamination
+from platform_defs.operations.doctor.kafka import KafkaExamination
 from resources.postgres.ledger.answers import PipelineStatus
 
 UNANSWERED = 10  # times the time-out: for consecutive requests to one system
@@ -116,7 +116,7 @@ class Examination:
         if self.bootstrap is None or self.source == "--bootstrap":
             return {}
         with suppress(TidegateError):
-            options = {**self.options, **QUIET, "bootstrap.servers": self.bootstrap}
+            options = {**self.options, "bootstrap.servers": self.bootstrap}
             return topic_ids(options, sorted(topics), self.seconds)
         return {}
 

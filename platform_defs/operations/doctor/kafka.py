@@ -21,7 +21,6 @@ from resources.kafka.doctor.topic_states import topic_states
 from resources.kafka.doctor.trial import Trial
 
 PORT = 9092  # librdkafka's, if an address has none
-QUIET = {"log_level": "0"}  # the findings report librdkafka's connection errors
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class KafkaExamination:
         reached, untried = cluster.reached(looks), cluster.is_untried(looks)
         if not reached and not untried:
             return [*found, _no_broker(found)]
-        options = {**self.options, **QUIET}
+        options = dict(self.options)
         if reached:  # one that hangs would keep librdkafka waiting
             options["bootstrap.servers"] = ",".join(map(str, reached.values()))
         return [*found, *self._tried(options, None if untried else reached)]

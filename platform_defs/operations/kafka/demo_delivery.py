@@ -141,7 +141,7 @@ class DeliveryDemo:
             group=f"{GROUP}{semantics}",
             end=TRANSFERS,
             crashes=left,
-            options={**self.endpoints.kafka_options(), "log_level": 0},
+            options=self.endpoints.kafka_options(),
             postgres_url=self.endpoints.postgres_url,
         )
         receiving, sending = _PROCESSES.Pipe(duplex=False)

@@ -8,21 +8,21 @@ from operator import methodcaller
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError
 from platform_defs.offsets import READING
 from platform_defs.verification.source.spans import Span, within
 from platform_defs.verification.validators.known_schemas import last_header
+from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.reader import QUIET, Follower, Reader
 from resources.kafka.client.refusals import refusal
+from resources.process.settings import settings
 
 _log = logging.getLogger(READING)  # read by the process that outlives this one (cli/ended_by_signal.py)
 
 PATIENCE = 30.0  # seconds without progress after which BrokerAway is raised
 POLL = 0.2  # seconds
-SILENT = {"log_level": 2}  # librdkafka's log about an unavailable broker is in the error raised
 MOST = 20_000  # messages per call of the consumer
 MAX_BYTES = 64 << 20  # of values and headers; a chunk ends when it has as many
 _HEADER = 200  # bytes that a header takes in Python
@@ -101,12 +101,12 @@ class Topic:
 
     def _topic_id(self) -> str:
         """Return the topic's id, by a new client: one that waits for a dead broker does not stop waiting."""
-        admin: Any = AdminClient({**self._options, **SILENT})  # its futures have no types
+        admin = admin_client(self._options)
         wanted = TopicCollection([self.topic])
         try:
             return str(admin.describe_topics(wanted, request_timeout=10)[self.topic].result(timeout=20).topic_id)
         except KafkaException as error:
-            raise _refused(error.args[0], f"topic {self.topic}") from error
+            raise _refused(error.args[0], f"topic {self.topic}", admin.why(error.args[0])) from error
 
     def low(self, partition: int) -> int:
         """Return the first offset that the broker still has. Raises BrokerAway."""
@@ -116,7 +116,8 @@ class Topic:
         try:
             return self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=20)[0]
         except KafkaException as error:
-            raise _refused(error.args[0], f"partition {partition} of {self.topic}") from error
+            why = self._consumer.connection_log.why(error.args[0])
+            raise _refused(error.args[0], f"partition {partition} of {self.topic}", why) from error
 
     def chunks(self, partition: int, start: int, until: int, largest: int) -> Iterator[Chunk]:
         """Yield [start, until) in consecutive chunks of about `largest` messages, or fewer if they are large.
@@ -181,7 +182,8 @@ class Topic:
             elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # for a group that no consumer joins
                 ends = False
             elif not (ends := error.code() == KafkaError._PARTITION_EOF):
-                raise _refused(error, f"partition {partition} of {self.topic}")
+                why = self._consumer.connection_log.why(error)
+                raise _refused(error, f"partition {partition} of {self.topic}", why)
             reached = until if ends else reached
         return reached
 
@@ -200,9 +202,7 @@ class Topic:
             elif silence > PATIENCE * QUIET:
                 self._consumer.close()
                 self._consumer = Follower(self._reading, TopicPartition(self.topic, partition, position))
-        raise BrokerAway(
-            f"no message received from {place} for {PATIENCE:.0f} s. Is the broker up (`tidegate stack status`)?"
-        )
+        raise BrokerAway(f"no message received from {place} for {PATIENCE:.0f} s. {settings().kafka_advice}")
 
 
 def _again() -> Retrying:
@@ -225,9 +225,9 @@ def _headers_of(message: Any) -> Headers | None:
         return None
 
 
-def _refused(error: KafkaError, what: str) -> TidegateError:
+def _refused(error: KafkaError, what: str, why: str) -> TidegateError:
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
         return BadInput(f"{what} does not exist, so there is nothing to verify the tables against")
     if (refused := refusal(error, f"to read {what}")) is not None:
         return refused
-    return BrokerAway(f"Kafka did not answer about {what}: {error.str()}. Is the broker up (`tidegate stack status`)?")
+    return BrokerAway(f"Kafka did not answer about {what}: {why}. {settings().kafka_advice}")

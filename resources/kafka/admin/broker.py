@@ -17,6 +17,7 @@ from platform_defs.offsets import PartitionView, TopicView
 from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, to_describe, to_run
+from resources.process.settings import settings
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the answer of a broker without topic ids (KIP-516)
 
@@ -49,8 +50,7 @@ class KafkaBroker:
         except _Transient as error:
             raise BrokerAway(
                 f"Kafka at {self.options['bootstrap.servers']} returned no metadata for topic {topic} "
-                f"within {self.timeout:.0f} s: {error}. Nothing was changed. The next run will retry. Is the broker up "
-                "(`tidegate stack status`)?"
+                f"within {self.timeout:.0f} s: {error}. Nothing was changed. {settings().kafka_advice}"
             ) from error
 
     def unreachable(self) -> BrokerAway | None:
@@ -118,7 +118,7 @@ class _Asked:
     def failure(self, reason: KafkaError) -> TidegateError | _Transient:
         """Return the error to raise for one of Kafka's."""
         given = self.client.denied if error_policy.of_kafka(reason.name()) is ErrorPolicy.AWAY else None
-        return refusal(given or reason, self.place, self.needed, self.options) or _Transient(reason.str())
+        return refusal(given or reason, self.place, self.needed, self.options) or _Transient(self.client.why(reason))
 
 
 def _watermarks(asked: _Asked, partitions: list[TopicPartition]) -> dict[int, PartitionView]:

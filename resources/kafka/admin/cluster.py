@@ -30,8 +30,10 @@ from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster
 from resources.kafka.client.second_client import second_options
 from resources.kafka.client.tokens import NoToken
+from resources.process.settings import settings
 
-logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its warnings are in the error raised
+# What kafka-python logs at librdkafka's log_level: nothing below 3, since its warnings are in the error raised.
+_LOG_LEVELS = {"3": logging.ERROR, "4": logging.WARNING, "5": logging.INFO, "6": logging.INFO, "7": logging.INFO}
 TRIES = 3  # tries that fit in the time limit if no server answers
 PAUSE = 0.1  # seconds between two
 
@@ -160,6 +162,7 @@ class KafkaCluster:
 
         `operation`: the required ACL on the cluster.
         """
+        _log_at(str(self.options.get("log_level")))
         needed = on_cluster(operation)
         given, message = dict(second_options(self.options)), ""
         if give := given.get("sasl_oauth_token_provider"):
@@ -180,9 +183,17 @@ class KafkaCluster:
     def _away(self, place: str, why: str) -> BrokerAway:
         servers = self.options.get("bootstrap.servers", "")
         return BrokerAway(
-            f"Kafka at {servers} did not answer the request {place} within {self.timeout:g} s: {why}. Are its brokers "
-            "and a majority of its controllers up (`tidegate stack status`)?"
+            f"Kafka at {servers} did not answer the request {place} within {self.timeout:g} s: {why}. "
+            f"A majority of its controllers must be up. {settings().kafka_advice}"
         )
+
+
+def _log_at(level: str) -> None:
+    """Let kafka-python log as TIDEGATE_KAFKA_LOG_LEVEL says: to stderr, as librdkafka does."""
+    log = logging.getLogger("kafka")
+    log.setLevel(_LOG_LEVELS.get(level, logging.CRITICAL))
+    if level in _LOG_LEVELS and not log.hasHandlers():
+        log.addHandler(logging.StreamHandler())
 
 
 Read = tuple[bytes, errors.KafkaConnectionError | None]  # and the error that ended the connection

@@ -22,6 +22,7 @@ from resources.kafka.admin.throttles import FOLLOWER, LEADER
 from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster, to_describe
+from resources.process.settings import settings
 
 ANSWER = 3.0  # seconds in which a broker answers, or counts as silent
 AT_ONCE = 16  # brokers that are asked at the same time
@@ -172,8 +173,7 @@ class KafkaPartitions:
         return self.timeout / TRIES
 
     def _client(self, options: Mapping[str, str] | None = None) -> Any:
-        """Return a client that logs nothing: its errors are answers."""
-        return admin_client({**self.options, "log_level": "0", **(options or {})})
+        return admin_client({**self.options, **(options or {})})
 
     def _answers(self, broker: Broker) -> bool:
         """Return True if the broker answers. The client knows only this address, so metadata comes only from there."""
@@ -195,10 +195,10 @@ class KafkaPartitions:
                 reason: KafkaError = client.denied or error.args[0]
                 if (refused := refusal(reason, place, [needed] if needed else (), self.options)) is not None:
                     raise refused from error
-                message = reason.str()
+                message = client.why(reason)
         raise BrokerAway(
             f"Kafka at {self.options['bootstrap.servers']} did not answer when asked {place}: {message}. "
-            "Are its brokers up (`tidegate stack status`)?"
+            f"{settings().kafka_advice}"
         )
 
 

@@ -67,7 +67,7 @@ class KafkaThrottles:
             )
 
     def _failures(self, resources: list[ConfigResource]) -> list[tuple[ConfigResource, KafkaError]]:
-        client = admin_client({**self.options, "log_level": "0"})
+        client = admin_client(self.options)
         asked = client.incremental_alter_configs(resources, request_timeout=self.timeout / TRIES)
         failed: list[tuple[ConfigResource, KafkaError]] = []
         for resource, future in asked.items():

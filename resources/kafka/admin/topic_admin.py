@@ -229,7 +229,7 @@ def made_topic(options: Mapping[str, str], topic: str, wanted: Callable[[], Crea
     """Return the topic's number of partitions, for a producer; a missing topic is created as `wanted`. Raises
     BrokerAway soon, and only once.
     """
-    return TopicAdmin({**options, "log_level": "2"}, timeout=ANSWER).made(topic, wanted)
+    return TopicAdmin(options, timeout=ANSWER).made(topic, wanted)
 
 
 NEEDED = {  # by the change to the topic

@@ -19,6 +19,7 @@ from resources.kafka.admin.broker import ZERO_ID
 from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import to_describe
+from resources.process.settings import settings
 
 KEPT = 600.0  # seconds: then a new client resolves the address again, which may lead to other brokers by now
 LOWS = 60.0  # seconds for which low watermarks are kept: half of a poll's answers
@@ -186,7 +187,7 @@ class KafkaTopics:
         if reason.code() in _NO_ANSWER and self._client is not None:
             reason = self._client.denied or reason
         if reason.code() in _NO_ANSWER:
-            return self._away(reason.str())
+            return self._away(self._client.why(reason) if self._client is not None else reason.str())
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return TopicMissing.named(subject)
         needed = to_describe(subject, configured=True)
@@ -196,8 +197,8 @@ class KafkaTopics:
 
     def _away(self, why: str) -> BrokerAway:
         return BrokerAway(
-            f"Kafka at {self.options['bootstrap.servers']} did not answer within {self.timeout:.0f} s: {why}. Is the "
-            "broker up (`tidegate stack status`)?"
+            f"Kafka at {self.options['bootstrap.servers']} did not answer within {self.timeout:.0f} s: {why}. "
+            f"{settings().kafka_advice}"
         )
 
 

@@ -31,6 +31,11 @@ class ListeningClient(AdminClient):
         self.poll(0)
         return self._connection_log.denied
 
+    def why(self, error: KafkaError) -> str:
+        """Return the reason for `error` (ConnectionLog.why)."""
+        self.poll(0)
+        return self._connection_log.why(error)
+
 
 def admin_client(options: Mapping[str, Any]) -> Any:
     """Return a ListeningClient; Any, because the futures that its methods return have no type.

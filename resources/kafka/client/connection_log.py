@@ -31,6 +31,13 @@ class ConnectionLog:
         last = self._last
         return last if last is not None and error_policy.of_kafka(last.name()) is ErrorPolicy.DENIED else None
 
+    def why(self, error: KafkaError) -> str:
+        """Return the reason for `error`: the last error of a connection, such as "Connection refused", if `error` only
+        says that no answer came.
+        """
+        away = error_policy.of_kafka(error.name()) is ErrorPolicy.AWAY
+        return (self._last if self._last is not None and away else error).str()
+
     def refuse_too_large(self, place: str) -> None:
         """Raise BadInput if the last error was a response that librdkafka may not take: it would request the same
         response forever, as a broker returns at least one record batch, however large it is.

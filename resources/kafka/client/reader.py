@@ -1,18 +1,12 @@
 """librdkafka's consumer, as every module here creates it."""
 
 import json
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
 from resources.kafka.client.connection_log import ConnectionLog
-
-# librdkafka's messages about connections go to Python's logging, not straight to stderr: a consumer that is kept would
-# complain twenty times a second about a stopped broker. `consume` returns what matters.
-LIBRDKAFKA = logging.getLogger("tidegate.librdkafka")
-LIBRDKAFKA.addHandler(logging.NullHandler())
 
 QUIET = 1 / 6  # of its user's patience: a consumer without messages for so long makes way for a Follower
 
@@ -22,7 +16,7 @@ class Reader(Consumer):
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
         self.connection_log = ConnectionLog()
-        super().__init__({**conf, "error_cb": self.connection_log}, logger=LIBRDKAFKA)
+        super().__init__({**conf, "error_cb": self.connection_log})
 
 
 class Follower(Reader):

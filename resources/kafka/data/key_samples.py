@@ -9,7 +9,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from platform_defs.topics.observed import ObservedTopic
 from platform_defs.topics.written_keys import Sample
-from resources.kafka.client.reader import LIBRDKAFKA
 from resources.kafka.data.source import READING
 
 SECONDS = 5.0  # for all topics together: what is not read by then is not evaluated
@@ -22,7 +21,7 @@ def sample_keys(options: Mapping[str, str], topics: Mapping[str, ObservedTopic])
     """Return a sample of each topic; an empty one if nothing could be read."""
     if not topics:
         return {}
-    consumer = Consumer({**options, **READING, **SMALL}, logger=LIBRDKAFKA)
+    consumer = Consumer({**options, **READING, **SMALL})
     try:
         found = _read(consumer, _beginnings(consumer, topics))
     except KafkaException:

@@ -8,7 +8,6 @@ from typing import Any
 from confluent_kafka import OFFSET_END, TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
 
 from platform_defs.doctor.trials import Place, Written
-from resources.kafka.client.reader import LIBRDKAFKA
 from resources.kafka.client.refusals import refusing
 from resources.kafka.data.source import READING
 
@@ -27,7 +26,7 @@ class Trial:
         left = {(place.topic, place.partition): place for place in places}
         answers = dict[Place, str | None]()
         with refusing("a consumer"):
-            consumer = Consumer({**self.options, **READING}, logger=LIBRDKAFKA)
+            consumer = Consumer({**self.options, **READING})
         try:
             consumer.assign([_start(place) for place in left.values()])
             deadline = time.monotonic() + self.seconds
@@ -46,7 +45,7 @@ class Trial:
         own: dict[str, Any] = {"acks": "all", "enable.idempotence": True, "linger.ms": 0}
         own["message.timeout.ms"] = round(self.seconds * 1000)
         with refusing("a producer"):
-            producer = Producer({**self.options, **own}, logger=LIBRDKAFKA)
+            producer = Producer({**self.options, **own})
 
         def note(error: KafkaError | None, message: Any) -> None:
             written.append(_written(error, message))

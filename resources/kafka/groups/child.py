@@ -21,6 +21,7 @@ from typing import IO, Any, Concatenate, ParamSpec, TypeVar, cast
 from platform_defs.errors import BadInput, BrokerAway, InternalError, TidegateError
 from platform_defs.kafka.groups import Bounds, Group, Place
 from resources.kafka.groups.client import GroupClient, Listing
+from resources.process.settings import settings
 
 COMMAND = (sys.executable, "-P", "-m", "resources.kafka.groups.worker")  # -P: imports nothing of the working directory
 TRIES = 4  # of a query, each by a new process
@@ -91,7 +92,7 @@ class KafkaGroups:
                 reason = str(error)
         raise BrokerAway(
             f"Kafka could not be queried for consumer groups: the helper process ended {TRIES} times ({reason}). "
-            "Try again when the brokers are up (`tidegate stack status`)"
+            f"Try again when the brokers are up. {settings().kafka_advice}"
         )
 
     def _change(self, method: Callable[Concatenate[GroupClient, P], None], *args: P.args, **kwargs: P.kwargs) -> None:

@@ -24,6 +24,7 @@ from platform_defs.kafka.groups import CLASSIC, CONSUMER, DEAD, EMPTY, STABLE, B
 from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster, to_describe
+from resources.process.settings import settings
 
 TRIES = 3  # of a query about groups, within its time
 PAUSE = 0.3  # seconds between two of them
@@ -315,12 +316,12 @@ class GroupClient:
             return _Active(f"Kafka refuses the request {place}: {reason.str()}")
         if error_policy.of_kafka(reason.name()) is ErrorPolicy.AWAY:
             reason = self._admin().denied or reason
-        return refusal(reason, place, needed, self.options) or self._away(reason.str(), place)
+        return refusal(reason, place, needed, self.options) or self._away(self._admin().why(reason), place)
 
     def _away(self, why: str, place: str) -> BrokerAway:
         return BrokerAway(
-            f"Kafka at {self.options['bootstrap.servers']} did not answer when asked {place}: {why}. Is the broker up "
-            "(`tidegate stack status`)?"
+            f"Kafka at {self.options['bootstrap.servers']} did not answer when asked {place}: {why}. "
+            f"{settings().kafka_advice}"
         )
 
 

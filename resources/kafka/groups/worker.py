@@ -17,7 +17,7 @@ def main(descriptor: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an assertion of librdkafka leaves no core file behind
     calls = sys.stdin.buffer
     options, timeout = pickle.load(calls)  # noqa: S301  # by the parent
-    client = GroupClient({**options, "log_level": "0"}, timeout)  # the answers include the errors
+    client = GroupClient(options, timeout)
     with os.fdopen(descriptor, "wb") as answers:
         while True:
             try:

@@ -63,7 +63,7 @@ class Marker:
     def _client(self) -> Any:
         """Return a consumer that never joins its group."""
         with refusing("a client for committed offsets", self.options):
-            conf = {**self.options, "group.id": self.group, "enable.auto.commit": False, **QUIET}
+            conf = {**QUIET, **self.options, "group.id": self.group, "enable.auto.commit": False}
             return Reader(conf)
 
     def _refused(self, client: Any, error: KafkaException) -> Exception:

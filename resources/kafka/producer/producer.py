@@ -71,7 +71,7 @@ class Producer:
         self._failure: NotDelivered | None = None  # the first that is not reported yet
         self._cause: NotDelivered | None = None  # the first of the transaction
         self._broken: ProducerBroken | None = None
-        conf = {**self._options, **self._library_options(client_id), **QUIET}
+        conf = {**QUIET, **self._options, **self._library_options(client_id)}
         self._client = new_client(conf, self.chosen.preset.name)
         self._poll_at = 0.0
         self._choose = self._chooser(options, partitions)

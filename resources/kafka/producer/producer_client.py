@@ -13,8 +13,9 @@ from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.connection_log import ConnectionLog
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import to_write
+from resources.process.settings import settings
 
-QUIET = {"log_level": 2}  # librdkafka's log about a broker that is away is in the error raised
+QUIET = {"log_level": 0}  # unless the options say otherwise: the error raised has librdkafka's reason
 ANSWER = 10  # seconds that Kafka may take to describe a topic
 
 
@@ -28,13 +29,15 @@ class ListeningProducer(confluent_kafka.Producer):
 
 def existing_partitions(options: Mapping[str, Any], topic: str) -> int:
     """Return the topic's number of partitions. Raises TopicMissing, BrokerAway, AccessDenied."""
-    admin = admin_client({**connection_options(options), **QUIET})
+    admin = admin_client({**QUIET, **connection_options(options)})
     try:
         found = admin.list_topics(topic, timeout=ANSWER).topics.get(topic)
     except KafkaException as error:
         reason = admin.denied or error.args[0]
         servers = str(options.get("bootstrap.servers", ""))
-        away = BrokerAway(f"Kafka at {servers} did not answer: {reason.str()}. Nothing was sent")
+        away = BrokerAway(
+            f"Kafka at {servers} did not answer: {admin.why(reason)}. Nothing was sent. {settings().kafka_advice}"
+        )
         raise refusal(reason, f"to describe {topic}", (to_write(topic),), options) or away from error
     if found is None or not found.partitions:
         hidden = found and found.error and refusal(found.error, f"to describe {topic}", (to_write(topic),), options)

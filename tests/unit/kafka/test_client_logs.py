@@ -1,19 +1,33 @@
-"""The libraries' own logs, even with every message logged, contain no password."""
+"""The libraries' own logs contain no password, and those of Kafka's clients are off unless a setting says otherwise."""
 
 import logging
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from openlineage.client import OpenLineageClient
 from requests import HTTPError
 
-from platform_defs.errors import RegistryAway
+from platform_defs.doctor.trials import Place
+from platform_defs.errors import BrokerAway, RegistryAway
+from resources.endpoints import kafka_alone
+from resources.kafka.admin.cluster import KafkaCluster
+from resources.kafka.admin.descriptions import KafkaPartitions
+from resources.kafka.admin.topic_views import KafkaTopics
+from resources.kafka.client.reader import Reader
+from resources.kafka.doctor.trial import Trial
+from resources.kafka.groups.client import GroupClient
+from resources.kafka.producer.producer_client import QUIET, ListeningProducer, new_client
 from resources.lineage import events
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 from resources.spark import session
+from tests.support.kafka.fake_servers import closed_port
+from tests.support.waiting import wait_for
 
 
 class _Refusing(BaseHTTPRequestHandler):
@@ -60,3 +74,63 @@ def test_what_goes_to_the_jvm_and_comes_from_it_is_not_logged(caplog: pytest.Log
     caplog.set_level(logging.DEBUG)
     for name in ("py4j.clientserver", "py4j.java_gateway"):
         assert not logging.getLogger(name).isEnabledFor(logging.DEBUG)
+
+
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the address, set as that of our own brokers, at which nothing listens."""
+    address = f"127.0.0.1:{closed_port()}"
+    monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", address)
+    return address
+
+
+def is_refused(client: Reader | ListeningProducer) -> bool:
+    """Poll the client. Return True once it has recorded that its connection was refused."""
+    client.poll(0.05)
+    return "refused" in client.connection_log.why(KafkaError(KafkaError._TRANSPORT))
+
+
+def ask_each_client(options: Mapping[str, Any]) -> list[str]:
+    """Return the error of each client of Kafka, asked once; the consumer's and the producer's once they have one."""
+    with pytest.raises(BrokerAway) as of_partitions:
+        KafkaPartitions(options, timeout=0.5).topics()
+    with pytest.raises(BrokerAway) as of_groups:
+        GroupClient(options, timeout=0.5).partitions(["t"])
+    with pytest.raises(BrokerAway) as of_kafka_python:
+        KafkaCluster(options, timeout=0.5).quorum()
+    with pytest.raises(BrokerAway) as of_topics:
+        KafkaTopics(options, timeout=0.5).views(["t"])
+    reader = Reader({**options, "group.id": "g"})
+    reader.subscribe(["t"])
+    wait_for(lambda: is_refused(reader))
+    reader.close()
+    producer = new_client({**QUIET, **options}, "asynchronous")
+    wait_for(lambda: is_refused(producer))
+    place = Place("t", 0)
+    assert Trial(options, seconds=0.5).read([place])[place]
+    return [str(error.value) for error in (of_partitions, of_groups, of_kafka_python, of_topics)]
+
+
+@pytest.mark.long
+def test_clients_of_kafka_log_only_if_a_setting_says_so(
+    unreachable: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ask_each_client(kafka_alone())
+    assert capfd.readouterr().err == ""
+    monkeypatch.setenv("TIDEGATE_KAFKA_LOG_LEVEL", "3")
+    ask_each_client(kafka_alone())
+    logged = capfd.readouterr().err
+    assert {"#consumer-", "#producer-"} <= set(re.findall(r"#\w+-", logged))
+    assert logged.count("Connection refused") >= 4
+
+
+@pytest.mark.long
+def test_an_unanswered_question_ends_in_the_reason_and_the_setting(
+    unreachable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for message in ask_each_client(kafka_alone()):
+        assert "onnection refused" in message or "ECONNREFUSED" in message
+        assert message.endswith("Check TIDEGATE_KAFKA_BOOTSTRAP_SERVERS; `tidegate doctor` shows what is wrong")
+    monkeypatch.delenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS")
+    with pytest.raises(BrokerAway, match=r"\(`tidegate stack status`\)\? To start it: tidegate stack up$"):
+        KafkaPartitions({"bootstrap.servers": unreachable, "log_level": "0"}, timeout=0.5).topics()

@@ -118,7 +118,7 @@ def test_given_endpoints_are_the_connection(monkeypatch: pytest.MonkeyPatch) -> 
     assert connection() == Endpoints("postgresql://me@db/shop", "one:9092,two:9092", {"security.protocol": "SSL"})
     assert connection().kafka_options() == {
         "bootstrap.servers": "one:9092,two:9092",
-        "log_level": "3",
+        "log_level": "0",
         "security.protocol": "SSL",
     }
 
