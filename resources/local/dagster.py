@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import sys
-import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from resources.process.settings import PROJECT_ROOT, settings
 
 MARK = "TIDEGATE_UI"
 PORT = 3000  # Dagster's own; another one if it is taken
-START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 
 RELOAD = (
@@ -66,7 +64,7 @@ def up(progress: Progress) -> UiStatus:
         [sys.executable, "-m", "dagster", "dev", *where], log, cwd=PROJECT_ROOT, env=_environment(home)
     )
     _kept(home).write_text(json.dumps({"port": port, "pid": process.pid}) + "\n")
-    if not processes.answers_in_time(process, time.monotonic() + START_SECONDS, lambda: _answers(port), pause=0.2):
+    if not processes.is_up("Dagster", [process], lambda: _answers(port), progress, pause=0.2):
         down()
         raise processes.failed("Dagster", [log])
     return status()
@@ -83,7 +81,7 @@ def reload() -> None:
     body, headers = json.dumps({"query": RELOAD}).encode(), {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{running.url}/graphql", body, headers)  # noqa: S310  # our own address
     try:
-        with urllib.request.urlopen(request, timeout=START_SECONDS) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=processes.START_SECONDS) as answer:  # noqa: S310
             found: dict[str, Any] = json.load(answer)["data"]["reloadWorkspace"]
     except OSError as error:
         raise BadInput(f"Dagster at {running.url} did not reload: {error}. See {_log(settings().home)}") from error

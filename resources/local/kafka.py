@@ -1,7 +1,6 @@
 """The embedded Kafka: one real broker, or three (KRaft, each its own controller), listening on 127.0.0.1 only."""
 
 import signal
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +14,6 @@ from resources.local import jars, java, processes
 from resources.local.kafka_node import Node, Program, new_cluster
 from resources.local.state import Cluster, Server, broker_runs, brokers_of, kafka_properties, load_cluster, save_cluster
 
-START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 Progress = Callable[[str], None]
 
@@ -34,7 +32,7 @@ def start(home: Path, kept: Sequence[Server], brokers: int, progress: Progress) 
         node.write_properties()
     _format_once(home, nodes, program, progress)
     progress(f"starting Kafka, {plural(brokers, 'broker')}" if brokers > 1 else "starting Kafka")
-    pids = _run(nodes, program)
+    pids = _run(nodes, program, progress)
     return tuple(replace(server, pid=pids.get(n, server.pid)) for n, server in enumerate(servers, start=1))
 
 
@@ -117,27 +115,27 @@ def _format_once(home: Path, nodes: Sequence[Node], program: Program, progress: 
         cluster = new_cluster(fresh[0].servers)
         save_cluster(home, cluster)
     with ThreadPoolExecutor(len(fresh)) as pool:
-        list(pool.map(partial(format_storage, program=program, cluster=cluster), fresh))
+        list(pool.map(partial(format_storage, program=program, cluster=cluster, progress=progress), fresh))
 
 
-def format_storage(node: Node, program: Program, cluster: Cluster) -> None:
+def format_storage(node: Node, program: Program, cluster: Cluster, progress: Progress) -> None:
     """Format a broker's storage, with its properties written. Raises ServerFailed."""
     process = processes.start(node.format(program, cluster), node.console, cwd=node.folder)
-    if process.wait(timeout=START_SECONDS) != 0:
+    if not processes.succeeds("Kafka", process, progress):
         raise processes.failed("Kafka", [node.console])
 
 
-def _run(nodes: Sequence[Node], program: Program) -> dict[int, int]:
+def _run(nodes: Sequence[Node], program: Program, progress: Progress) -> dict[int, int]:
     """Start the brokers and return their pids, by number, when each answers. If one does not, all are ended."""
     started = dict[int, psutil.Process]()
     for node in nodes:
         processes.keep_log_bounded(node.console)
         started[node.number] = processes.start(node.run(program), node.console, cwd=node.folder)
-    until = time.monotonic() + START_SECONDS
-    for node in nodes:
-        if not processes.answers_in_time(started[node.number], until, partial(_answers, node, len(nodes))):
+    for node in nodes:  # each knows all brokers once it answers, so none may end meanwhile
+        if not processes.is_up("Kafka", [*started.values()], partial(_answers, node, len(nodes)), progress):
+            failed = next((one for one in nodes if not processes.is_running(started[one.number])), node)
             processes.end(started.values(), signal.SIGTERM, within=STOP_SECONDS)
-            raise processes.failed("Kafka", [node.console, node.logs / "kafka.log"])
+            raise processes.failed("Kafka", [failed.console, failed.logs / "kafka.log"])
     return {number: process.pid for number, process in started.items()}
 
 

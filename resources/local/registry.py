@@ -6,7 +6,6 @@ forgets its answers of the last half second, and would give the same id to anoth
 
 import signal
 import tarfile
-import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ import psutil
 from resources.local import jars, java, processes
 from resources.local.state import Server, registry_app, registry_url
 
-START_SECONDS = 90.0
 STOP_SECONDS = 15.0
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 UNPACKED = ".unpacked"  # marks a completely unpacked archive
@@ -37,7 +35,7 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
     progress("starting the schema registry")
     processes.keep_log_bounded(_log(home))
     process = processes.start(_command(home, executable, jar, port), _log(home), cwd=_folder(home))
-    if not processes.answers_in_time(process, time.monotonic() + START_SECONDS, lambda: answers(port)):
+    if not processes.is_up("the schema registry", [process], lambda: answers(port), progress):
         processes.end([process], signal.SIGTERM, within=STOP_SECONDS)
         raise processes.failed("The schema registry", [_log(home)])
     return Server(port=port, pid=process.pid)

@@ -25,7 +25,7 @@ from resources.process.settings import PROJECT_ROOT, Settings, settings
 from resources.registry.address import Registry
 from resources.unsent.files import UnsentFiles, unsent_files
 
-LOCK_SECONDS = 180.0
+LOCK_SECONDS = processes.START_SECONDS + 60.0  # a command that starts servers has the lock until they answer
 
 _OWN_BROKERS = (
     "--brokers is for the embedded Kafka, but TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names your own ({servers}). Leave "
@@ -118,11 +118,15 @@ def up(progress: Progress = silent, *, registry: bool = False, brokers: int | No
         return status()
     private_home(chosen.home)
     processes.require_space(chosen.home)
-    with _lock(chosen.home), ThreadPoolExecutor(3) as pool:
-        kept = state.load(chosen.home)
+    with _lock(chosen.home, progress), ThreadPoolExecutor(3) as pool:
+        kept, before = state.load(chosen.home), processes.started()
         missing = _missing(chosen, kept, progress, registry=registry, brokers=_brokers(chosen, brokers))
         starting = {name: pool.submit(processes.on_another_port, start) for name, start in missing.items()}
-        failures = [failure for future in starting.values() if (failure := future.exception())]
+        try:
+            failures = [failure for future in starting.values() if (failure := future.exception())]
+        except KeyboardInterrupt:
+            processes.end_started(before)  # the pool waits for its threads, which wait for these
+            raise
         started = {name: future.result() for name, future in starting.items() if not future.exception()}
         state.save(chosen.home, replace(kept, **started))
     if failures:
@@ -130,11 +134,11 @@ def up(progress: Progress = silent, *, registry: bool = False, brokers: int | No
     return status()
 
 
-def down() -> StackStatus:
+def down(progress: Progress = silent) -> StackStatus:
     """Stop the servers, killing them after 15 s. Nothing that this stack started is left running."""
     chosen = settings()
     if chosen.home.exists():
-        with _lock(chosen.home):
+        with _lock(chosen.home, progress):
             _stop(chosen.home)
     return status()
 
@@ -272,7 +276,7 @@ def _registry_status(chosen: Settings, server: state.Server) -> ServerStatus:
 
 
 @contextmanager
-def _lock(home: Path) -> Generator[None]:
+def _lock(home: Path, progress: Progress = silent) -> Generator[None]:
     """Lock the home for one command at a time; the system releases the lock of a killed process. Files that the command
     writes meanwhile are private to its user.
     """
@@ -280,7 +284,11 @@ def _lock(home: Path) -> Generator[None]:
 
     lock = FileLock(home / "stack.lock", timeout=LOCK_SECONDS)
     try:
-        lock.acquire()
+        try:
+            lock.acquire(timeout=1)
+        except Timeout:
+            progress("waiting for another `tidegate stack` command to end")
+            lock.acquire()
     except Timeout as error:
         message = (
             f"another `tidegate stack` command has locked {lock.lock_file} for {LOCK_SECONDS:.0f} s; try again "

@@ -6,7 +6,6 @@ port: clients that connect to it never bypass the proxies.
 
 import shutil
 import signal
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from resources.local.state import Cluster, Server
 
 FOLDER = "measure"  # under TIDEGATE_HOME
 NUMBERS = (1, 2, 3)
-_START_SECONDS = 60.0
 
 # Overrides for kafka_node.py's properties.
 _PROPERTIES = """\
@@ -67,6 +65,7 @@ class ThreeBrokers:
 
     def __init__(self, home: Path, progress: Callable[[str], None]) -> None:
         self._home, self._program = home, Program(java.find_java(), jars.broker_classpath(progress))
+        self._progress = progress
         self.brokers: dict[int, Broker] = {}
 
     def __enter__(self) -> Self:
@@ -106,13 +105,11 @@ class ThreeBrokers:
                 continue
             node = broker.node
             broker.process = processes.start(node.run(self._program), node.console, cwd=node.folder)
-        until, running = time.monotonic() + _START_SECONDS, sum(broker.runs for broker in self.brokers.values())
+        running = sum(broker.runs for broker in self.brokers.values())
         for broker in (self.brokers[number] for number in numbers):
-            while not kafka.answers(broker.port, running):
-                if not broker.runs or time.monotonic() > until:
-                    logs = [broker.node.console, broker.node.logs / "kafka.log"]
-                    raise processes.failed(f"Kafka's broker {broker.node.number}", logs)
-                time.sleep(0.1)  # a broker reports that it is up only when asked
+            name, started = f"Kafka's broker {broker.node.number}", [broker.process] if broker.process else []
+            if not processes.is_up(name, started, partial(kafka.answers, broker.port, running), self._progress):
+                raise processes.failed(name, [broker.node.console, broker.node.logs / "kafka.log"])
 
     def kill(self, *numbers: int) -> None:
         """Send SIGKILL, and wait until they are dead."""
@@ -142,7 +139,7 @@ class ThreeBrokers:
 
     def _format(self, broker: Broker, cluster: Cluster) -> None:
         broker.write_properties()
-        kafka.format_storage(broker.node, self._program, cluster)
+        kafka.format_storage(broker.node, self._program, cluster, self._progress)
 
 
 def stop(home: Path) -> None:

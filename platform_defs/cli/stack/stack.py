@@ -60,7 +60,7 @@ def down(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.huma
 
     with progress() as show:
         show("stopping")
-        status = stack.down()
+        status = stack.down(show)
     _print(status, output, show_password=show_password)
 
 
@@ -81,7 +81,7 @@ def restart(
     wanted = registry or needs_registry() or started_before
     with progress() as show:
         show("stopping")
-        stack.down()
+        stack.down(show)
         status = stack.up(show, registry=wanted)
     _print(status, output, show_password=show_password)
 

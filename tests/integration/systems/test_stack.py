@@ -5,8 +5,9 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import LiteralString
 
 import psutil
@@ -18,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from platform_defs.cli.stack.stack import needs_registry
 from platform_defs.errors import BadInput
 from resources.endpoints import connection
-from resources.local import kafka, postgres, processes, stack, state
+from resources.local import kafka, postgres, processes, registry, stack, state
 from resources.local.jars import broker_classpath
 from resources.local.java import find_java
 from resources.local.kafka_node import Node, Program, new_id
@@ -27,7 +28,7 @@ from resources.local.stack import StackStatus
 from resources.process.home import MARKER, private_home
 from resources.process.settings import PROJECT_ROOT
 from tests.support.own_home import TIDEGATE, own_home
-from tests.support.waiting import within
+from tests.support.waiting import wait_for, within
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +164,59 @@ def test_a_killed_server_is_not_a_running_one(running: StackStatus) -> None:
     with pytest.raises(BadInput, match=r"embedded Postgres .* is not running.*tidegate stack up"):
         connection()
     assert stack.status().as_json()["postgres"] == {"url": None, "pid": None, "embedded": True}
+
+
+class Slowed:
+    """Takes the progress of a start: each process that is being started is stopped when it appears, and continues once
+    its server is reported as still starting.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.messages = list[str]()
+        self._find: dict[str, Callable[[], list[psutil.Process]]] = {
+            "Kafka": lambda: kafka.running(home),
+            "the schema registry": lambda: registry.running(home),
+        }
+
+    def __call__(self, text: str) -> None:
+        self.messages.append(text)
+        for name, find in self._find.items():
+            if text == f"starting {name}":
+                Thread(target=self._stop, args=(find,)).start()
+            elif text.startswith(f"{name} is still starting"):
+                self._signal(find, signal.SIGCONT)
+
+    def _stop(self, find: Callable[[], list[psutil.Process]]) -> None:
+        wait_for(find, "it is being started")
+        self._signal(find, signal.SIGSTOP)
+
+    def _signal(self, find: Callable[[], list[psutil.Process]], number: int) -> None:
+        for process in find():
+            process.send_signal(number)
+
+
+@pytest.mark.longest
+def test_a_server_that_starts_slowly_is_waited_for_and_reported(home: Path) -> None:
+    stack.down()
+    slowed = Slowed(home)
+    started = stack.up(slowed, registry=True)
+    assert started.kafka.address
+    assert started.registry.address
+    reports = sorted(text.split(",")[0] for text in slowed.messages if "still starting" in text)
+    assert {"Kafka is still starting", "the schema registry is still starting"} <= set(reports)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_start_that_would_be_waited_for(home: Path) -> None:
+    stack.down()
+    command = tidegate("stack", "up")
+    wait_for(lambda: kafka.running(home), "Kafka is being started")
+    for process in kafka.running(home):
+        process.send_signal(signal.SIGSTOP)
+    command.send_signal(signal.SIGINT)
+    with within(30):
+        assert command.wait() != 0
+    assert kafka.running(home) == []
 
 
 @pytest.mark.longest

@@ -1,5 +1,6 @@
-"""When a process has ended."""
+"""When a process has ended, and how long one is waited for."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from resources.local.processes import is_running
+from resources.local.processes import is_running, is_up
 from tests.support.waiting import wait_for
 
 # The main thread ends alone, as in a JVM that is being killed; the other waits for stdin to be closed.
@@ -28,3 +29,22 @@ def test_a_zombie_whose_threads_still_hold_its_files_is_running() -> None:
     child.stdin.close()
     wait_for(lambda: not is_running(process), "all threads have ended")
     child.wait()
+
+
+def test_a_server_that_makes_no_progress_for_a_while_is_waited_for_until_it_answers() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "print(1); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process, reports = psutil.Process(child.pid), list[str]()
+    process.send_signal(signal.SIGSTOP)
+
+    def report(text: str) -> None:
+        reports.append(text)
+        if len(reports) == 3:
+            process.send_signal(signal.SIGCONT)
+
+    def answers() -> bool:
+        return len(reports) >= 3 and child.stdout is not None and child.stdout.readline() == b"1\n"
+
+    assert is_up("It", [process], answers, report, report=0.01)
+    assert all(text.startswith("It is still starting, after 0") for text in reports)
+    child.communicate()
+    assert not is_up("It", [process], lambda: True, report)
