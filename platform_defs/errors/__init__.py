@@ -341,9 +341,9 @@ class InternalError(TidegateError):
         """Return the error for a bug in a batch, in `place`."""
         message = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
         return cls(
-            f"this is a bug in Tidegate, not a mistake of yours. In {place}: {message}. Nothing was lost: the batch "
-            "was not published and will be retried. Please report it with this message and the output of `tidegate "
-            "--version`"
+            f"this is a bug in Tidegate, not a mistake of yours. In {place}: {message}. Nothing was lost: a batch "
+            "that fails is not published, and is retried. Please report it with this message and the output of "
+            "`tidegate --version`"
         )
 
     @classmethod
@@ -428,12 +428,12 @@ class RegistryAway(Retryable):
 
     @classmethod
     def asked(
-        cls, registry: str, what: str, seconds: float, reason: str, status: int | None, *, refused: bool = False
+        cls, registry: str, what: str, seconds: float, reason: str, status: int | None, advice: str, *, refused: bool
     ) -> "RegistryAway":
+        """Return the error for a request about `what`. `advice`: what to check, by the settings."""
         return cls(
             f"the schema registry at {registry} returned no usable answer for {what} within "
-            f"{max(1, round(seconds))} s: {reason}. Is it up (tidegate stack status), and are "
-            "TIDEGATE_REGISTRY_URL and the user correct?",
+            f"{max(1, round(seconds))} s: {reason}. {advice}",
             status=status,
             seen=f"the schema registry at {registry} returns no usable answer for {what}: {reason}",
             refused=refused,
@@ -441,7 +441,7 @@ class RegistryAway(Retryable):
 
     def adding(self, rest: str) -> "RegistryAway":
         """Return the same error, with its consequence."""
-        message = f"{self} {rest}"
+        message = f"{self}. {rest}"
         return RegistryAway(message, status=self.status, seen=self.seen, refused=self.refused)
 
 

@@ -16,7 +16,7 @@ from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import outputs
 from platform_defs.contract.model.system_columns import DESCRIPTIONS, target_columns
-from platform_defs.errors import GateFailed, Halt, TidegateError
+from platform_defs.errors import BrokerAway, GateFailed, Halt, LedgerAway, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.orchestration.checks import check_specs
 from platform_defs.orchestration.dagster_runs.keys import (
@@ -208,14 +208,21 @@ def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Fail
     """Return the failure of the run, with each pipeline's sentence. No retry: the sensor starts the next run."""
     if len(failures) == 1 and len(taken) == 1:
         (error,) = failures.values()
-        return dg.Failure(str(error), _metadata(error), allow_retries=False)
-    sentences = {name: str(error) for name, error in failures.items()}
+        return dg.Failure(_sentence(error), _metadata(error), allow_retries=False)
+    sentences = {name: _sentence(error) for name, error in failures.items()}
     text = "; ".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     return dg.Failure(
         f"{len(failures)} of {plural(len(taken), 'pipeline')} failed. {text}",
         dict(sentences),
         allow_retries=False,
     )
+
+
+def _sentence(error: Exception) -> str:
+    """Return the error's message; for a system that is unavailable, with the consequence for the run."""
+    if isinstance(error, BrokerAway | LedgerAway):
+        return f"{str(error).rstrip('.')}. Nothing was published by this attempt; the next run will retry."
+    return str(error)
 
 
 def _metadata(error: Exception) -> dict[str, Any]:

@@ -219,17 +219,29 @@ class Settings(BaseSettings):
     @property
     def kafka_advice(self) -> str:
         """What to check if Kafka does not answer: the setting of your own brokers, or the embedded stack."""
-        return _advice("KAFKA_BOOTSTRAP_SERVERS", embedded=self.embeds_kafka)
+        return self._advice("KAFKA_BOOTSTRAP_SERVERS", embedded=self.embeds_kafka)
 
     @property
     def postgres_advice(self) -> str:
         """What to check if Postgres does not answer, or refuses the login."""
-        return _advice("POSTGRES_URL", embedded=self.embeds_postgres)
+        other = f" and {PREFIX}DAGSTER_URL" if self.dagster_url else ""
+        return self._advice(f"POSTGRES_URL{other}", embedded=self.embeds_postgres)
 
     @property
     def registry_advice(self) -> str:
         """What to check if the schema registry returns no usable answer."""
-        return _advice("REGISTRY_URL and TIDEGATE_REGISTRY_*", embedded=self.embeds_registry)
+        own = f"Check {PREFIX}REGISTRY_URL, and the user in it or in {REGISTRY_PREFIX}*"
+        return self._embedded_advice if self.embeds_registry else own
+
+    @property
+    def _embedded_advice(self) -> str:
+        return "Is it running (`tidegate stack status`)? To start it: tidegate stack up"
+
+    def _advice(self, name: str, *, embedded: bool) -> str:
+        # A Spark task on another machine has neither the variables nor the embedded stack's state.
+        if embedded and (self.home / "stack.json").exists():
+            return self._embedded_advice
+        return f"Check {PREFIX}{name}; `tidegate doctor` shows what is wrong"
 
     @property
     def librdkafka_options(self) -> dict[str, str]:
@@ -243,12 +255,6 @@ class Settings(BaseSettings):
         """The client options that TIDEGATE_REGISTRY_* give, without the address: {"ssl.ca.location": "ca.pem"}."""
         options = variables.options(REGISTRY_PREFIX)
         return {name: value for name, value in options.items() if name not in ("url", "name")}
-
-
-def _advice(name: str, *, embedded: bool) -> str:
-    if embedded:
-        return "Is it running (`tidegate stack status`)? To start it: tidegate stack up"
-    return f"Check {PREFIX}{name}; `tidegate doctor` shows what is wrong"
 
 
 @dataclass(frozen=True)
@@ -326,16 +332,18 @@ def _from_files() -> dict[str, Any]:
 
 def unknown_variables() -> list[str]:
     """Return the TIDEGATE_* variables in the environment that nothing reads."""
-    known = {*INTERNAL, *(setting.variable for setting in SETTINGS)}
-    given = (name for name in variables.names() if not name.startswith((KAFKA_PREFIX, REGISTRY_PREFIX)))
-    return [name if os.environ.get(name) else name + FILE for name in given if name not in known]
+    known = {*INTERNAL, *(setting.variable for setting in SETTINGS), *variables.client_variables()}
+    return [name if os.environ.get(name) else name + FILE for name in variables.names() if name not in known]
 
 
 @cache
 def _warn(name: str) -> None:
-    close = difflib.get_close_matches(name, [setting.variable for setting in SETTINGS], 1)
+    settable = [*(setting.variable for setting in SETTINGS if "*" not in setting.variable)]
+    close = difflib.get_close_matches(name.removesuffix(FILE), [*settable, *sorted(variables.client_variables())], 1)
     hint = f"did you mean {close[0]}?" if close else f"the settings are {', '.join(s.variable for s in SETTINGS)}"
-    logging.getLogger("tidegate").warning("%s is not a setting of Tidegate and is ignored; %s", name, hint)
+    passed_on = name.startswith((KAFKA_PREFIX, REGISTRY_PREFIX))  # the client refuses it
+    fate = "" if passed_on else " and is ignored"
+    logging.getLogger("tidegate").warning("%s is not a setting of Tidegate%s; %s", name, fate, hint)
 
 
 @cache

@@ -22,6 +22,7 @@ from platform_defs.contract.odcs_writer import context_of
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.writer_schema import WriterSchema
+from resources.process.settings import settings
 from resources.registry.address import Pace, Registry
 from resources.registry.answers import is_missing, is_refusal, knows_no_guids
 from resources.registry.cooldown import Cooldown
@@ -211,7 +212,8 @@ class RegistryClient:
     def _away(self, what: str, seconds: float, error: Exception) -> RegistryAway:
         status = error.http_status_code if isinstance(error, SchemaRegistryError) else None
         message = excerpt(self._without_secrets(str(error) or type(error).__name__))
-        return RegistryAway.asked(str(self.registry), what, seconds, message, status, refused=is_refusal(error))
+        advice, refused = settings().registry_advice, is_refusal(error)
+        return RegistryAway.asked(str(self.registry), what, seconds, message, status, advice, refused=refused)
 
     def _without_secrets(self, text: str) -> str:
         for secret in self.registry.secrets:

@@ -121,7 +121,8 @@ class RegistrySchemas:
             )
         if agrees is None and not client.is_there(self.lookup.subject):
             message, seconds = "it returned a new one, and then stopped answering", client.registry.patience
-            away = RegistryAway.asked(address, "the schemas in use", seconds, message, None)
+            advice = settings().registry_advice
+            away = RegistryAway.asked(address, "the schemas in use", seconds, message, None, advice, refused=False)
             raise self.lookup.of_messages(away)
         if agrees is None and self.lookup.policy.doubtful is RAISE:
             raise SchemasNotGiven.of(

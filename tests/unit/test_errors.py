@@ -41,7 +41,9 @@ LATEST = {**SAMPLE["too_many_dead_letters"], "latest_messages": 20, "latest_dead
 EXAMPLES: list[TidegateError] = [
     errors.Fenced.not_the_owner("p", 3),
     errors.LedgerAway("gone", sqlstate="57P01"),
-    errors.RegistryAway.asked("http://registry:8081", "schema 7", 30.0, "connection refused", None),
+    errors.RegistryAway.asked(
+        "http://registry:8081", "schema 7", 30.0, "connection refused", None, "Check it", refused=False
+    ),
     errors.OffsetsUnavailable("out of range"),
     errors.RowRefused("null value", error_class="NotNullViolation"),
     errors.TransformFailed("division by zero", of_data=True),

@@ -22,6 +22,7 @@ from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused
 from platform_defs.errors.error_policy import ErrorPolicy, Place
 from resources.postgres.session.pooling import PROTOCOL, require_session_mode
 from resources.postgres.session.session import session_settings, statement
+from resources.process.settings import settings
 from resources.process.tls import tls_remedy
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # below, it logs Postgres' refusals: possibly with a row
@@ -214,13 +215,13 @@ def error_for_sqlstate(state: str | None, message: str, place: Place) -> Tidegat
             return InternalError.of("a statement for Postgres", f"{message} (SQLSTATE {state})")
         case _:
             return LedgerAway(
-                f"Postgres: {message} (SQLSTATE {state or 'none: no connection'}).{tls_remedy(message)} "
-                "Nothing was published by this attempt; the next run will retry.",
+                f"Postgres: {message} (SQLSTATE {state or 'none: no connection'}).{tls_remedy(message)}"
+                + ("" if state else f" {settings().postgres_advice}"),
                 sqlstate=state,
             )
 
 
-_SETUP = "Correct the table, the contract or the database so that they match; the next run tries again"
+_SETUP = "Correct the table, the contract or the database so that they match"
 _REMEDY = {
     "42501": (
         "Ask the owner to grant the missing right to the database user (GRANT ... TO ...). If the table has "

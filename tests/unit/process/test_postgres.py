@@ -4,15 +4,33 @@ import gc
 import weakref
 from urllib.parse import quote
 
+import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import make_url
 
+from platform_defs.errors import LedgerAway
+from platform_defs.orchestration.assets import ends_with
 from resources.dagster.storage import ADDRESSES, kept_connections, storage_url
-from resources.postgres.session.connection import limited, session_url
+from resources.postgres.session.connection import connect, limited, session_url
 from resources.postgres.session.session import session_settings, statement
 from resources.postgres.session.sqlalchemy_sessions import SEARCH_PATH, libpq_uri
+from tests.support.kafka.fake_servers import closed_port
 
 URL = "postgresql://user:p%40ss@host:5432/database"
+
+
+def test_a_database_that_cannot_be_reached_is_reported_with_its_setting_and_promises_no_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = f"postgresql://user:secret@127.0.0.1:{closed_port()}/database"
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", url)
+    with pytest.raises(LedgerAway, match="Connection refused") as away:
+        connect(url)
+    assert str(away.value).endswith("Check TIDEGATE_POSTGRES_URL; `tidegate doctor` shows what is wrong")
+    assert "run" not in str(away.value).partition("TCP/IP")[2]
+    failure = ends_with({"a": away.value}, ["a"], spark_ended=False, staying=False)
+    assert failure is not None
+    assert str(failure.description).endswith("Nothing was published by this attempt; the next run will retry.")
 
 
 def test_both_ends_of_a_session_give_a_dead_connection_up_after_half_a_minute() -> None:

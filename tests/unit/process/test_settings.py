@@ -1,16 +1,20 @@
 """The addresses that Tidegate connects to: variables first, directly or from files, then the embedded stack."""
 
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import BadInput
+from platform_defs.producing.options import OPTIONS
 from resources.endpoints import Endpoints, connection
 from resources.process.settings import PROJECT_ROOT, SETTINGS, settings, unknown_variables
 from resources.process.tls import address_of
+from resources.process.variables import KAFKA_OPTIONS
 from resources.spark.session import SparkResource
+from tests.support.kafka.librdkafka import Configuration
 
 pytestmark = pytest.mark.usefixtures("no_variables")
 
@@ -228,6 +232,56 @@ def test_a_setting_of_a_file_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPa
 def test_an_option_whose_own_name_ends_in_file_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_KAFKA_SASL_OAUTHBEARER_ASSERTION_FILE", "/run/token")
     assert settings().librdkafka_options == {"sasl.oauthbearer.assertion.file": "/run/token"}
+
+
+@pytest.mark.parametrize(
+    ("misspelled", "meant"),
+    [
+        ("TIDEGATE_KAFKA_BOOTSTRAP_SERVER", "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"),
+        ("TIDEGATE_KAFKA_SASL_USER", "TIDEGATE_KAFKA_SASL_USERNAME"),
+        ("TIDEGATE_KAKFA_SASL_PASSWORD", "TIDEGATE_KAFKA_SASL_PASSWORD"),
+        ("TIDEGATE_KAFKA_SASL_PASWORD_FILE", "TIDEGATE_KAFKA_SASL_PASSWORD"),
+        ("TIDEGATE_KAFKA_LOGLEVEL", "TIDEGATE_KAFKA_LOG_LEVEL"),
+        ("TIDEGATE_REGISTRY_ULR", "TIDEGATE_REGISTRY_URL"),
+        ("TIDEGATE_REGISTRY_BASIC_AUTH_USERINFO", "TIDEGATE_REGISTRY_BASIC_AUTH_USER_INFO"),
+        ("TIDEGATE_SPARK_MASTERS", "TIDEGATE_SPARK_MASTER"),
+    ],
+)
+def test_a_misspelled_variable_is_answered_with_the_one_that_was_meant(
+    misspelled: str, meant: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(misspelled, "/nowhere")
+    assert unknown_variables() == [misspelled]
+    with suppress(BadInput):  # a _FILE that does not exist
+        settings()
+    assert f"{misspelled} is not a setting of Tidegate" in caplog.text
+    assert f"did you mean {meant}?" in caplog.text
+
+
+def test_the_options_that_are_known_are_those_of_the_installed_librdkafka() -> None:
+    refusals = {name: Configuration().refusal(name, "1") for name in KAFKA_OPTIONS}
+    assert {name for name, text in refusals.items() if text.startswith("No such")} == {"oauth.callback"}
+    assert {name for option in OPTIONS.values() for name in (option.name, *option.aliases)} <= KAFKA_OPTIONS
+
+
+def test_own_servers_and_embedded_ones_each_get_their_own_advice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    (tmp_path / "stack.json").touch()
+    embedded = settings()
+    for advice in (embedded.kafka_advice, embedded.postgres_advice, embedded.registry_advice):
+        assert "tidegate stack up" in advice
+    for name, value in {
+        "KAFKA_BOOTSTRAP_SERVERS": "broker:9092",
+        "POSTGRES_URL": "postgresql://me@db/shop?sslmode=require",
+        "REGISTRY_URL": "http://registry:8081",
+    }.items():
+        monkeypatch.setenv(f"TIDEGATE_{name}", value)
+        own = settings()
+        advice = {"K": own.kafka_advice, "P": own.postgres_advice, "R": own.registry_advice}[name[0]]
+        assert f"Check TIDEGATE_{name}" in advice
+        assert "stack" not in advice
 
 
 def test_the_log_level_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
