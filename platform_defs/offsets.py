@@ -68,8 +68,12 @@ class PartitionView:
     high: int | None = None  # the high watermark if known: transactions beyond `end` are still open
 
     def unread(self, next_offset: int | None) -> int:
-        """Return the offsets from `next_offset`, or else from the low watermark, up to the last stable offset."""
-        return max(0, self.end - (self.low if next_offset is None else next_offset))
+        """Return how many offsets from `next_offset`, or else all, the log still has up to the last stable offset."""
+        return max(0, self.end - max(self.low, next_offset or 0))
+
+    def deleted(self, next_offset: int | None) -> int:
+        """Return how many offsets from `next_offset` on were deleted: those below the low watermark."""
+        return 0 if next_offset is None else max(0, self.low - next_offset)
 
     @property
     def written(self) -> int:

@@ -305,3 +305,15 @@ def test_small_ranges_share_a_task_and_large_ones_do_not() -> None:
     assert tasks_for(sized(worth, worth, worth, worth)) == 4
     assert tasks_for(sized(9 * worth)) == 1  # a range is never read by two tasks
     assert tasks_for(sized(*[3] * 2 * RANGES_WORTH_A_TASK, 3)) == 3  # each task takes time to begin
+
+
+def test_an_offset_that_was_deleted_is_not_unread_but_deleted() -> None:
+    held = PartitionView(low=50, end=80)
+    assert [(held.unread(at), held.deleted(at)) for at in (None, 10, 50, 60, 80, 90)] == [
+        (30, 0),
+        (30, 40),
+        (30, 0),
+        (20, 0),
+        (0, 0),
+        (0, 0),
+    ]

@@ -13,7 +13,9 @@ import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table
 from platform_defs.errors import TopicMissing
+from platform_defs.errors.halts import PartitionSpan
 from platform_defs.errors.words import noun_for, plural
+from platform_defs.offsets import spell
 
 if TYPE_CHECKING:
     from assets import BrokenContract
@@ -31,9 +33,11 @@ def lag(
     """Show how far each pipeline is behind its topic.
 
     The end of a partition is its last stable offset: messages of open
-    transactions do not count. A contract that cannot be used is listed with
-    its error; the others are shown, and the exit code is 0. If PIPELINE names
-    such a contract, the command fails with its error.
+    transactions do not count, nor do messages that were deleted before they
+    were read (by retention, say): the pipeline halts for those. A contract
+    that cannot be used is listed with its error; the others are shown, and the
+    exit code is 0. If PIPELINE names such a contract, the command fails with
+    its error.
 
     \b
     JSON with PIPELINE (without: pipelines, a list of such, and broken):
@@ -48,11 +52,13 @@ def lag(
       topic_recreated  whether the topic was created again since it was
                   read: then lag is null, and the next run halts
       lag         unread offsets; null while the topic does not exist
+      deleted     unread offsets that the log no longer has; null likewise
       lineage_waiting, lineage_given_up  events not yet sent, and events
                   that their receiver refused too often
       lineage_problem  null, or the error of the last attempt
       partitions  partition, position (the next offset to read), end, lag,
-                  batch_id and committed_at (of the last batch that read it)
+                  batch_id and committed_at (of the last batch that read it),
+                  deleted
     broken, a list: pipeline, file, line, field, message
     """
     from assets import find_contract, read_contracts
@@ -79,12 +85,13 @@ class PartitionLag:
     lag: int
     batch_id: int | None
     committed_at: datetime | None
+    deleted: int = 0
 
 
 @dataclass(frozen=True)
 class PipelineLag:
-    """One pipeline; `lag` is None, and there are no partitions, while the topic does not exist or was created again
-    since it was read.
+    """One pipeline; `lag` and `deleted` are None, and there are no partitions, while the topic does not exist or was
+    created again since it was read.
     """
 
     pipeline: str
@@ -100,6 +107,7 @@ class PipelineLag:
     lineage_waiting: int = 0
     lineage_given_up: int = 0
     lineage_problem: str | None = None
+    deleted: int | None = None
     partitions: tuple[PartitionLag, ...] = ()
 
 
@@ -143,11 +151,15 @@ def _with_lag(state: PipelineLag, at: Mapping[int, PipelineProgress], view: Topi
         return state
     if any(item.topic_id != view.topic_id for item in at.values()):
         return replace(state, topic_recreated=True)
-    partitions = tuple(_partition(number, held, at.get(number)) for number, held in sorted(view.partitions.items()))
-    return replace(state, lag=sum(item.lag for item in partitions), partitions=partitions)
+    partitions = tuple(
+        _partition(number, held, at.get(number), added=bool(at)) for number, held in sorted(view.partitions.items())
+    )
+    lag, deleted = sum(item.lag for item in partitions), sum(item.deleted for item in partitions)
+    return replace(state, lag=lag, deleted=deleted, partitions=partitions)
 
 
-def _partition(number: int, held: PartitionView, at: PipelineProgress | None) -> PartitionLag:
+def _partition(number: int, held: PartitionView, at: PipelineProgress | None, *, added: bool) -> PartitionLag:
+    """Return the lag of a partition. `added`: one without a position is read from 0, as others were read before."""
     position = at.next_offset if at else None
     return PartitionLag(
         partition=number,
@@ -156,6 +168,7 @@ def _partition(number: int, held: PartitionView, at: PipelineProgress | None) ->
         lag=held.unread(position),
         batch_id=at.batch_id if at else None,
         committed_at=at.committed_at if at else None,
+        deleted=held.deleted(0 if position is None and added else position),
     )
 
 
@@ -190,12 +203,30 @@ def _print_one(item: PipelineLag) -> None:
     print_line(_sentence(item))
     if item.last_error and item.state != "halted":
         print_line(f"  the last run failed: {item.last_error}")
+    if item.deleted:
+        print_line(f"  {_deleted(item)}")
     if message := _lineage(item):
         print_line(f"  {message}")
     if item.partitions:
         names = [field.name for field in fields(PartitionLag)]
         rows = [[getattr(part, name) for name in names] for part in item.partitions]
         print_table([name.replace("_", " ") for name in names], rows)
+
+
+def _deleted(item: PipelineLag) -> str:
+    """Return where messages were deleted before they were read, and what follows."""
+    spans = [
+        PartitionSpan(part.partition, (part.position or 0), (part.position or 0) + part.deleted)
+        for part in item.partitions
+        if part.deleted
+    ]
+    count = item.deleted or 0
+    were = noun_for(count, "was deleted before it was", "were deleted before they were")
+    then = "" if item.state == "halted" else " The next batch halts the pipeline."
+    return (
+        f"{plural(count, 'unread offset')} {were} read, and not counted: {spell(spans)}.{then} To see how to go on: "
+        f"tidegate resolve {item.pipeline}"
+    )
 
 
 def _lineage(item: PipelineLag) -> str:
