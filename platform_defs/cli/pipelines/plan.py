@@ -10,6 +10,7 @@ import typer
 
 from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table, progress
+from platform_defs.cli.pipelines.halt_answer import print_halt_detail
 from platform_defs.cli.pipelines.plan_answer import (
     ChangedTransform,
     ComparedTransform,
@@ -206,7 +207,7 @@ def _show(answer: PlanAnswer) -> None:
             f"The last run failed; the sensor retries at {answer.backed_off_until:%F %T} UTC. Materialize to retry now."
         )
     if answer.halt:
-        print_fields(answer.halt.detail)
+        print_halt_detail(answer.halt.detail)
         return
     if answer.changed:
         print_line(f"{changed_sentence(answer.changed)} {answer.changed.next_batch}")

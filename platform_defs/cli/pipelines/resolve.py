@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, PipelineArgument, ReasonOption
-from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table
+from platform_defs.cli.pipelines.halt_answer import print_halt_detail
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 
@@ -93,9 +93,12 @@ def resolve(
 
 def _show(decided: Settlement) -> None:
     print_line(f"{decided.pipeline} is {'halted' if decided.state == 'halted' else 'not halted yet'}: {decided.code}")
-    print_fields({name: _readable(value) for name, value in decided.detail.to_json().items()})
+    print_halt_detail(decided.detail.to_json())
     print_line(decided.explanation)
-    rows = [(step.partition, _place(step.was), _place(step.becomes), step.skip, step.lost) for step in decided.steps]
+    rows = [
+        (step.partition, _place(step.was), _place(step.becomes), _span(step.skip), _span(step.lost))
+        for step in decided.steps
+    ]
     if rows:
         print_table(["partition", "position", "new position", "skipped", "no longer in the log"], rows)
 
@@ -104,11 +107,5 @@ def _place(place: LogPosition | None) -> str | None:
     return None if place is None else f"{place.next_offset} of {place.topic} ({place.topic_id})"
 
 
-def _readable(value: Any) -> Any:
-    """Return the text of a list or an object of a halt's details; any other value as it is."""
-    if isinstance(value, Mapping):
-        members = cast("Mapping[str, Any]", value)
-        return " ".join(f"{name.replace('_', ' ')} {_readable(item)}" for name, item in members.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(str(_readable(item)) for item in cast("Sequence[Any]", value))
-    return value
+def _span(span: tuple[int, int] | None) -> str | None:
+    return span and f"[{span[0]}, {span[1]})"

@@ -199,7 +199,8 @@ def test_a_halt_that_the_next_run_would_find_is_shown_with_its_ranges_and_its_co
     assert again.exit_code == 1
     assert f"{pipeline.name}: halted (retention_passed)" in again.stdout
     assert f"tidegate resolve {pipeline.name}" in again.stdout
-    assert "'from_offset': 2, 'until_offset': 5" in again.stdout
+    assert ["2", "2", "5"] in [line.split() for line in again.stdout.splitlines()]
+    assert "{" not in again.stdout
     kept = shown(world, pipeline)
     assert (kept["state"], kept["halt"]["detail"], kept["batch"]) == ("halted", halt["detail"], None)
 
