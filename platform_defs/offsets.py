@@ -239,6 +239,21 @@ def check_positions(pipeline: str, positions: Sequence[Position], view: TopicVie
     _is_not_cut(pipeline, positions, view)
 
 
+def halt_for_log(
+    pipeline: str, positions: Sequence[Position], pending: PendingBatch | None, view: TopicView
+) -> Halt | None:
+    """Return the halt that the log causes by itself, whatever else has halted the pipeline: `positions` or the ranges
+    of `pending` can no longer be read. None if they can. Raises BrokerAway if `view` is stale.
+    """
+    try:
+        check_positions(pipeline, positions, view)
+        if pending is not None:
+            still_readable(pipeline, pending, view)
+    except Halt as halt:
+        return halt
+    return None
+
+
 def still_there(pipeline: str, read: Sequence[Position], view: TopicView) -> None:
     """Raise Halt if the log is not the one that was `read`, or ends below; BrokerAway if `view` is stale.
 

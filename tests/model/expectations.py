@@ -24,7 +24,7 @@ from platform_defs.errors import (
 )
 from platform_defs.offsets import Position
 from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.choices import BatchChoice
+from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import connect
@@ -287,8 +287,20 @@ class Expectations(RuleBasedStateMachine):
         self.fired["died too often"] += 1
         return True
 
-    def _settle_gate(self, batch: BatchChoice) -> None:
-        decided = settlement.propose(self.contract, self.ledger, self.log, None, batch)
+    def _settle_log(self, start: ResumeAt, *, again: bool = False) -> None:
+        raise NotImplementedError
+
+    def _settle_gate(self, batch: BatchChoice, start: ResumeAt = "beginning") -> None:
+        """Decide about the pending batch. If the log no longer has it, nothing is decided but where to resume."""
+        try:
+            decided = self._unchanged(lambda: settlement.propose(self.contract, self.ledger, self.log, None, batch))
+        except BrokerAway:
+            assert self.log.behind
+            return
+        except BadInput:
+            self.fired["log changed before a decision"] += 1
+            self._settle_log(start)
+            return
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
         self.owner, self.halted, self.died, self.counted.tries = None, None, False, Counter()

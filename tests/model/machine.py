@@ -267,7 +267,7 @@ class Machine(TopicEvents):
 
     def _settle(self, start: ResumeAt, *, again: bool) -> None:
         if self.halted == "blocking_check_failed":
-            self._settle_gate("publish" if start == "beginning" else "dead-letters")
+            self._settle_gate("publish" if start == "beginning" else "dead-letters", start)
             return
         # All partitions are known: none is forgotten because a response lacks it.
         if self.log.behind and self.halted not in ("too_many_dead_letters", "keeps_failing"):
@@ -275,11 +275,19 @@ class Machine(TopicEvents):
                 self._unchanged(lambda: settlement.propose(self.contract, self.ledger, self.log, start))
             self.fired["stale at resolve"] += 1
             return
+        self._settle_log(start, again=again)
+
+    def _settle_log(self, start: ResumeAt, *, again: bool = False) -> None:
+        """Settle as the log requires, or the halt alone if the log has not changed."""
         before = positions(self.look())
-        decided = settlement.propose(self.contract, self.ledger, self.log, start)
+        try:
+            decided = self._unchanged(lambda: settlement.propose(self.contract, self.ledger, self.log, start))
+        except BrokerAway:
+            assert self.log.behind
+            return
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
-        self.settling, self.halted, self.died, self.counted.tries = True, None, False, Counter()
+        self.owner, self.settling, self.halted, self.died, self.counted.tries = None, True, None, False, Counter()
         self.failures.clear()
         self.fired["settled"] += 1
         self._keep(before, positions(self.look()))

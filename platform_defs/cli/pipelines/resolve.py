@@ -44,7 +44,8 @@ def resolve(
     checks, --batch dead-letters turns all its messages into dead letters. If
     the pipeline halted because the registry does not return a schema, --batch
     dead-letters turns only the messages that name that schema into dead
-    letters.
+    letters. If the log no longer has the messages of a batch, nothing can be
+    decided about it: the command shows where reading resumes instead.
 
     \b
     JSON: pipeline, state (active or halted), resolved; if there is something

@@ -32,13 +32,13 @@ def split_batch(
     tidegate.settlement
     """
     from assets import find_contract
+    from platform_defs.cli.systems import open_systems
     from platform_defs.operations.runs import split_batch as operation
-    from resources.endpoints import ledger_alone
-    from resources.postgres.ledger.ledger import Ledger
     from resources.process.current_user import current_user
 
-    why, contract, url = required_reason(execute, reason), find_contract(pipeline), ledger_alone()
-    decided = operation.propose(Ledger(url), contract.pipeline, messages)
+    why, contract, systems = required_reason(execute, reason), find_contract(pipeline), open_systems()
+    decided = operation.propose(systems.ledger, contract.pipeline, messages)
+    operation.refuse_unreadable(decided, contract, systems.ledger, systems.broker)
     command = f"tidegate split-batch {pipeline} --messages {messages}"
     refuse_unexpected(pipeline, expect, decided.fingerprint, command)
     answer = decided.to_json()
@@ -46,5 +46,5 @@ def split_batch(
     if not execute:
         print_proposal(answer, f"{becomes} To do it", command, decided.fingerprint, output)
         return
-    number = operation.cut(url, decided, why, current_user())
+    number = operation.cut(systems.endpoints.postgres_url, decided, why, current_user())
     print_answer({**answer, "settlement_id": number}, f"{becomes} (settlement {number})", output)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
+from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.ports.run_ports import Broker
-from platform_defs.errors import BrokerAway
-from platform_defs.offsets import Position, TopicView, outdated
+from platform_defs.errors import BrokerAway, Halt
+from platform_defs.offsets import PendingBatch, Position, TopicView, halt_for_log, outdated
 
 TRIES = 4
 SECONDS = 0.5  # before the second try; then twice as long each time
@@ -27,6 +28,17 @@ def describe(broker: Broker, topic: str, read: Sequence[Position], *, others: bo
         retry_error_callback=lambda state: _give_up(topic, read, state),
     )
     return retrying(broker.describe, topic, partitions)
+
+
+def describe_with_halt(
+    broker: Broker, contract: Contract, positions: Sequence[Position], pending: PendingBatch | None
+) -> tuple[TopicView, Halt | None]:
+    """Return the topic as `describe` does, and the halt that follows from it whatever else has halted the pipeline:
+    messages at `positions`, or of the batch that is `pending`, can no longer be read.
+    """
+    read = [*positions, *(map(pending.position, pending.ranges) if pending else ())]
+    view = describe(broker, contract.topic, read)
+    return view, halt_for_log(contract.pipeline, positions, pending, view)
 
 
 def _give_up(topic: str, read: Sequence[Position], state: RetryCallState) -> TopicView:

@@ -5,7 +5,10 @@ changed (`cut`). For a batch with fixed offsets that exceeds a limit of time or 
 from dataclasses import dataclass
 from typing import Any
 
+from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import fingerprint_of
+from platform_defs.engine.plan.topic_view import describe_with_halt
+from platform_defs.engine.ports.run_ports import Broker
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.errors.halts import KeepsFailing
 from platform_defs.offsets import PendingBatch
@@ -83,6 +86,18 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> BatchSplit:
         was=status.pending,
         becomes=becomes,
     )
+
+
+def refuse_unreadable(decided: BatchSplit, contract: Contract, ledger: Ledger, broker: Broker) -> None:
+    """Raise BadInput if the log no longer has the messages of the batch: its parts would halt the pipeline."""
+    _, halt = describe_with_halt(broker, contract, ledger.positions(contract.pipeline), decided.was)
+    if halt is not None:
+        first = "" if decided.state == "halted" else "Start a run, which halts. "
+        raise BadInput(
+            f"batch {decided.was.batch_id} can no longer be read ({halt.code}): {halt.reason} {first}To see how to go "
+            f"on: {halt.command}",
+            field=contract.pipeline,
+        )
 
 
 def cut(postgres_url: str, decided: BatchSplit, reason: str, who: str) -> int:

@@ -16,29 +16,37 @@ registry_switched                 from the positions on, ids are those of the cu
                                   the schemas in the ledger
 anything else                     the batch is retried, once the cause is fixed
 
+If the log no longer has what the pending batch was to read, nothing can be decided about that batch: it is dropped, and
+the log decides, as in the halts above (`_decide_for_log`).
+
 operations/settlements/settled_log.py decides about the positions, and pending_batch.py about the batch.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import fingerprint_of
-from platform_defs.engine.plan.topic_view import describe
+from platform_defs.engine.plan.topic_view import describe_with_halt
 from platform_defs.engine.task.redaction import stored_halt
-from platform_defs.errors import BadInput, ChangedMeanwhile, SchemasNotGiven
+from platform_defs.errors import BadInput, ChangedMeanwhile, Halt, SchemasNotGiven
 from platform_defs.errors.halts import (
-    AccumulateRefused,
     BlockingCheckFailed,
+    ClusterSwitched,
     HaltDetail,
     KeepsFailing,
+    LogCut,
+    PartitionMissing,
     RegistrySwitched,
+    RetentionPassed,
     TooManyDeadLetters,
-    UnknownHalt,
+    TopicChanged,
+    TopicRecreated,
     read_detail,
 )
 from platform_defs.errors.words import plural
+from platform_defs.offsets import PendingBatch
 from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 from platform_defs.operations.settlements.decision import Decision, Positions
 from platform_defs.operations.settlements.pending_batch import RETRIED, decide_failed_checks, decide_missing_schemas
@@ -50,6 +58,7 @@ from resources.postgres.ledger.settlement_ledger import LockedPipeline, LogPosit
 from resources.postgres.session.connection import connect
 
 LAST = 2**63 - 1  # no offset is larger
+ABOUT_THE_LOG = (TopicRecreated, ClusterSwitched, TopicChanged, RetentionPassed, LogCut, PartitionMissing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +119,14 @@ def propose(
         (at.partition, LogPosition(at.topic, at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
         for at in ledger.started_positions(contract.pipeline)
     )
-    if isinstance(detail, BlockingCheckFailed):
-        decision = decide_failed_checks(detail, batch or "retry")
-    elif _lacks_schemas(detail):
-        decision = decide_missing_schemas(batch)
+    view, halt = describe_with_halt(broker, contract, ledger.positions(contract.pipeline), status.pending)
+    log = SettledLog(contract.pipeline, ledger, broker, view, positions)
+    if isinstance(detail, ABOUT_THE_LOG):
+        decision = log.decide(detail, start)
+    elif halt is not None:
+        decision = _decide_for_log(detail, halt, status.pending, log, start, batch)
     else:
-        decision = _decide(detail, positions, contract, ledger, broker, start)
+        decision = _decide_for_batch(detail, batch)
     return Settlement(
         **vars(decision),
         pipeline=status.pipeline,
@@ -137,29 +148,56 @@ def _to_settle(found: PipelineStatus | LockedPipeline, contract: Contract) -> Ha
     return stored_halt(contract, BlockingCheckFailed.from_json(found.failed_checks)) if found.failed_checks else None
 
 
-def _decide(
-    detail: HaltDetail,
-    positions: Positions,
-    contract: Contract,
-    ledger: Ledger,
-    broker: Log,
-    start: ResumeAt | None,
-) -> Decision:
+def _decide_for_batch(detail: HaltDetail, batch: BatchChoice | None) -> Decision:
+    """Return the decision about a batch that the log still has."""
+    if isinstance(detail, BlockingCheckFailed):
+        return decide_failed_checks(detail, batch or "retry")
+    if _lacks_schemas(detail):
+        return decide_missing_schemas(batch)
     if isinstance(detail, TooManyDeadLetters):
         kept = f"Batch {detail.batch_id} will be published with its {plural(detail.dead_letters, 'dead letter')}."
         hint = "If the contract is wrong, correct it instead: nothing was published."
         return Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
-    if isinstance(detail, AccumulateRefused | KeepsFailing | UnknownHalt):
-        return Decision(RETRIED, keep_pending=True)
     if isinstance(detail, RegistrySwitched):
-        message = (
-            "For messages from these positions on, schema ids are looked up again in the registry "
-            f"{detail.registry}. Earlier messages keep the schemas in the ledger. If this is the wrong registry, "
-            "correct TIDEGATE_REGISTRY_URL first."
+        return Decision(_from_now_on(detail), keep_pending=True, registry=detail.registry)
+    return Decision(RETRIED, keep_pending=True)
+
+
+def _decide_for_log(
+    detail: HaltDetail,
+    halt: Halt,
+    pending: PendingBatch | None,
+    log: SettledLog,
+    start: ResumeAt | None,
+    batch: BatchChoice | None,
+) -> Decision:
+    """Return the decision if the log no longer has what is to be read next, so that `halt` would follow. Raises
+    BadInput for a choice about the `batch`, and as `SettledLog.decide`.
+    """
+    if batch is not None:
+        raise BadInput(
+            f"nothing can be decided about the batch any more: {halt.reason} Check again: tidegate resolve "
+            f"{halt.pipeline}",
+            field="--batch",
         )
-        return Decision(message, keep_pending=True, registry=detail.registry)
-    view = describe(broker, contract.topic, ledger.positions(contract.pipeline))
-    return SettledLog(contract.pipeline, ledger, broker, view, positions).decide(detail, start)
+    decision = log.decide(halt.detail, start)
+    texts = [f"The log has changed since ({halt.code}): {halt.reason}"]
+    if pending is not None:
+        texts.append(f"Batch {pending.batch_id} can no longer be read and is dropped, with any decision about it.")
+    texts.append(decision.explanation)
+    if isinstance(detail, RegistrySwitched):
+        texts.append(_from_now_on(detail))
+        return replace(decision, explanation=" ".join(texts), registry=detail.registry)
+    texts.append(f"The next batch is planned from there and may halt the pipeline for the same reason ({detail.code}).")
+    return replace(decision, explanation=" ".join(texts))
+
+
+def _from_now_on(detail: RegistrySwitched) -> str:
+    return (
+        f"For messages from these positions on, schema ids are looked up again in the registry {detail.registry}. "
+        "Earlier messages keep the schemas in the ledger. If this is the wrong registry, correct "
+        "TIDEGATE_REGISTRY_URL first."
+    )
 
 
 def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: str) -> int:

@@ -9,9 +9,11 @@ from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced
 from platform_defs.errors.halts import KeepsFailing
 from platform_defs.operations.runs import split_batch
 from platform_defs.verification.verify import verify
+from resources.kafka.admin.broker import KafkaBroker
 from resources.postgres.ledger.verified import read_basis
 from tests.chaos.processes.dagster import views
 from tests.integration.systems.test_cli import answer, tidegate
+from tests.support.kafka.logs import delete_records
 from tests.support.world import World, transfers
 
 MESSAGES = 100  # per part
@@ -64,6 +66,18 @@ def test_what_is_cut_is_what_was_shown(world: World) -> None:
         assert read_basis(session, pipeline.name) == verified_for, "nothing that was compared has changed"
     again = split_batch.propose(world.ledger, pipeline.name, 4)  # the whole of it
     assert (again.offsets, again.parts) == (40, 10)
+
+
+@pytest.mark.slow
+def test_a_batch_whose_messages_are_gone_from_the_log_is_not_split(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    _plan(world, pipeline)
+    decided, broker = split_batch.propose(world.ledger, pipeline.name, 8), KafkaBroker(world.endpoints.kafka_options())
+    split_batch.refuse_unreadable(decided, pipeline.contract, world.ledger, broker)
+    delete_records(world, pipeline, {0: 4})
+    with pytest.raises(BadInput, match=r"can no longer be read \(retention_passed\): .*Start a run, which halts"):
+        split_batch.refuse_unreadable(decided, pipeline.contract, world.ledger, broker)
 
 
 @pytest.mark.longest
