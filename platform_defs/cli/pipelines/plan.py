@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import astuple, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,25 +16,31 @@ from platform_defs.cli.pipelines.plan_answer import (
     ChangedTransform,
     ComparedTransform,
     Explanation,
+    LogSince,
     PlanAnswer,
+    PlannedContract,
     PlannedRange,
     changed_sentence,
     changed_transform,
+    contract_sentence,
+    log_sentence,
     sentence,
     state_of,
     with_halt,
     with_plan,
 )
-from platform_defs.errors import Halt
+from platform_defs.errors import BadInput, Halt, LedgerMissing, TidegateError
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from platform_defs.cli.systems import Systems
     from platform_defs.contract.model.contract import Contract
     from platform_defs.contract.model.pipeline import Pipeline
     from platform_defs.engine.plan.planning import BatchPlan
     from resources.kafka.data.source import KafkaSource
+    from resources.postgres.ledger.answers import PipelineStatus, StatusAndPositions
 
 COMPARED = "compared earlier, with the same contract and Spark version"
 
@@ -55,7 +62,12 @@ def plan(
     JSON:
       pipeline, topic, epoch
       state      active or halted
+      contract   the one whose limits and tables are shown: source (ledger: the
+                 run in progress works by it; or file), in_file and in_ledger
+                 (their versions), differs
       halt       null, or code, reason, message, detail, command
+      log        of a halted pipeline: null, or the halt that the log would
+                 cause by now: code, reason, detail (code null: not known)
       held_by    null, or run_id of the current run
       backed_off_until  null, or when the sensor starts the next run after a failure
       batch      null, or batch_id (null: a new one), again, offsets, tasks,
@@ -76,19 +88,19 @@ def plan(
     from assets import find_pipeline
 
     contract = find_pipeline(pipeline).contract
-    answer, planned = look(contract)
+    answer, planned, worked_by = look(contract)
     if planned is not None:
         answer = replace(answer, changed=_changed(contract))
     if planned is not None and planned.ranges:
-        answer = _tried(contract, planned, answer, explain=explain)
+        answer = _tried(contract, planned, answer, explained_by=worked_by if explain else None)
     print_answer(answer.to_json(), lambda: _show(answer), output)
     if answer.halt is not None:
         raise typer.Exit(1)
 
 
-def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
-    """Return the answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run
-    does.
+def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None, Contract]:
+    """Return the answer, the plan unless the pipeline is halted, or would be, and the contract that it is made by.
+    Ledger first, then broker, as a run does.
     """
     from platform_defs.cli.systems import open_systems
     from platform_defs.engine.plan.planning import decide
@@ -98,18 +110,58 @@ def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
     systems = open_systems()
     found = systems.ledger.overview([contract.pipeline])[contract.pipeline]
     status = found.status
-    answer = state_of(contract, status)
+    versions, worked_by = _worked_by(contract, status, systems)
+    answer = state_of(worked_by, status, versions)
+    if status.halt is not None:
+        detail = stored_halt(contract, status.halt.detail)
+        halted = with_halt(answer, Halt(contract.pipeline, detail, detail.seen))
+        return replace(halted, log=_log_since(contract, found, systems)), None, worked_by
     try:
-        if status.halt is not None:
-            detail = stored_halt(contract, status.halt.detail)
-            raise Halt(contract.pipeline, detail, detail.seen)
-        view = describe(systems.broker, contract.topic, found.positions)
-        planned = decide(contract, found.positions, status.pending, view)
+        view = describe(systems.broker, worked_by.topic, found.positions)
+        planned = decide(worked_by, found.positions, status.pending, view)
         if planned.halt is not None:
             raise planned.halt
     except Halt as halt:
-        return with_halt(answer, halt), None
-    return with_plan(answer, planned), planned
+        return with_halt(answer, halt), None, worked_by
+    return with_plan(answer, planned), planned, worked_by
+
+
+def _worked_by(contract: Contract, status: PipelineStatus, systems: Systems) -> tuple[PlannedContract, Contract]:
+    """Return the contract that the run in progress works by, or else that of the file, and how the two differ."""
+    from platform_defs.contract.odcs_writer import contract_digest
+    from resources.postgres.ledger.contract_ledger import ContractLedger
+    from resources.postgres.ledger.migrations import reading
+    from resources.postgres.session.connection import connect
+
+    applied = None
+    with suppress(LedgerMissing), reading(connect(systems.endpoints.postgres_url)) as connection:
+        applied = ContractLedger(connection, contract.pipeline).applied()
+    versions = PlannedContract("file", contract.version)
+    if applied is None:
+        return versions, contract
+    versions = replace(versions, in_ledger=applied.version, differs=applied.digest != contract_digest(contract))
+    try:
+        in_ledger = replace(applied.contract(contract.pipeline), path=contract.path)
+    except BadInput:  # a document that this version of Tidegate cannot read
+        return versions, contract
+    if not versions.differs and in_ledger.limits == contract.limits:
+        return versions, contract
+    versions = replace(versions, differs=True, source="ledger" if status.held else "file")
+    return versions, in_ledger if status.held else contract
+
+
+def _log_since(contract: Contract, found: StatusAndPositions, systems: Systems) -> LogSince | None:
+    """Return the halt that a halted pipeline's log would cause by now; None if none, or the same."""
+    from platform_defs.engine.plan.topic_view import describe_with_halt
+
+    status = found.status
+    try:
+        _, halt = describe_with_halt(systems.broker, contract, found.positions, status.pending)
+    except TidegateError as error:
+        return LogSince(None, str(error))
+    if halt is None or (halt.code, halt.detail.to_json()) == (status.halt_code, status.halt_detail):
+        return None
+    return LogSince(halt.code, halt.reason, halt.detail.to_json())
 
 
 def _changed(contract: Contract) -> ChangedTransform | None:
@@ -132,15 +184,16 @@ def _changed(contract: Contract) -> ChangedTransform | None:
     return changed_transform(newest, transform_digest(pipeline), files)
 
 
-def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explain: bool) -> PlanAnswer:
-    """Return the answer with the comparison of the transform on a sample, unless the ledger has it, and with the steps
-    and Spark's plan of the job if `explain`. Raises BadInput for a transform that a batch would refuse.
+def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explained_by: Contract | None) -> PlanAnswer:
+    """Return the answer with the comparison of the transform on a sample, unless the ledger has it. With the contract
+    `explained_by`, also its steps and Spark's plan of the job. Raises BadInput for a transform that a batch would
+    refuse.
     """
     from platform_defs.cli.systems import open_systems
     from platform_defs.engine import explain as explained
 
     beside = contract.transform_path
-    if not explain and not (beside and beside.exists()):
+    if explained_by is None and not (beside and beside.exists()):
         return answer  # nothing to try: neither Spark nor a transform is imported
     from assets import with_transform
     from platform_defs.engine.job.keep_nothing import describe_job
@@ -155,7 +208,7 @@ def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explai
         if known == comparison_key(pipeline):
             answer = replace(answer, transform=ComparedTransform(transform_file(pipeline), True, COMPARED))
     untried = pipeline.transform is not None and answer.transform is None
-    if not explain and not untried:
+    if explained_by is None and not untried:
         return answer
     with progress() as show:
         show("starting Spark")
@@ -165,9 +218,10 @@ def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explai
             if untried:
                 show("comparing the transform on a sample")
                 answer = replace(answer, transform=_compared(spark, pipeline, source, planned))
-            if explain:
+            if explained_by is not None:
                 job = describe_job(spark, pipeline, source, planned.ranges)
-                answer = replace(answer, explanation=Explanation(explained.explain(pipeline, planned), job))
+                steps = explained.explain(replace(pipeline, contract=explained_by), planned)
+                answer = replace(answer, explanation=Explanation(steps, job))
         finally:
             spark.stop()
     return answer
@@ -206,8 +260,12 @@ def _show(answer: PlanAnswer) -> None:
         print_line(
             f"The last run failed; the sensor retries at {answer.backed_off_until:%F %T} UTC. Materialize to retry now."
         )
+    if message := contract_sentence(answer):
+        print_line(message)
     if answer.halt:
         print_halt_detail(answer.halt.detail)
+        if message := log_sentence(answer):
+            print_line(message)
         return
     if answer.changed:
         print_line(f"{changed_sentence(answer.changed)} {answer.changed.next_batch}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from platform_defs.errors.words import plural
 from platform_defs.offsets import tasks_for
@@ -31,6 +31,30 @@ class PlannedHalt:
     message: str
     detail: Mapping[str, Any]
     command: str
+
+
+@dataclass(frozen=True)
+class LogSince:
+    """The log of a halted pipeline, if it would halt the pipeline as well by now: the halt's code, reason and detail.
+    Without a code, `reason` is why that is not known.
+    """
+
+    code: str | None
+    reason: str
+    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class PlannedContract:
+    """The contract whose limits and tables are shown: of the `ledger` while a run works by it, or else of the `file`.
+    `in_ledger`: the version that the last run worked by; None before the first. `differs`: the file has other rules,
+    columns or limits than the ledger.
+    """
+
+    source: Literal["file", "ledger"]
+    in_file: str
+    in_ledger: str | None = None
+    differs: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,9 +151,11 @@ class PlanAnswer:
     topic: str
     state: str
     epoch: int
+    contract: PlannedContract
     dead_letters: DeadLetterLimit
     tables: list[WrittenTable]
     halt: PlannedHalt | None = None
+    log: LogSince | None = None
     held_by: HeldBy | None = None
     backed_off_until: datetime | None = None
     batch: PlannedBatch | None = None
@@ -148,8 +174,8 @@ class PlanAnswer:
         return document | (document.pop("explanation") or {})
 
 
-def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
-    """Return the answer as far as the contract and the ledger provide it."""
+def state_of(contract: Contract, status: PipelineStatus, versions: PlannedContract) -> PlanAnswer:
+    """Return the answer as far as the contract, which `versions` tells apart, and the ledger provide it."""
     from platform_defs.engine.explain import dead_letter_limit, how
 
     limits, pending = contract.limits, status.pending
@@ -160,6 +186,7 @@ def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
         topic=contract.topic,
         state=status.state,
         epoch=status.epoch,
+        contract=versions,
         dead_letters=DeadLetterLimit(share, minimum, accepted, dead_letter_limit(limits, pending)),
         tables=[WrittenTable(table.name, table.disposition, how(table)) for table in contract.tables],
         held_by=HeldBy(status.run_id) if status.held else None,
@@ -214,6 +241,34 @@ def _batch(planned: BatchPlan) -> PlannedBatch:
     ranges = [PlannedRange(item.partition, item.from_offset, item.until_offset, len(item)) for item in planned.ranges]
     batch_id = pending.batch_id if pending else None
     return PlannedBatch(batch_id, pending is not None, planned.offsets, tasks_for(planned.ranges), ranges)
+
+
+def contract_sentence(answer: PlanAnswer) -> str | None:
+    """Return which contract the run in progress, or else the next one, works by; None if file and ledger agree."""
+    versions = answer.contract
+    if not versions.differs:
+        return None
+    batch = answer.batch.batch_id if answer.batch and answer.batch.again else None
+    if versions.source == "ledger":
+        reads = f"reads batch {batch} under" if batch else "works by"
+        return (
+            f"The run in progress {reads} version {versions.in_ledger} of the contract, whose limits and tables are "
+            f"shown. The file (version {versions.in_file}) differs from it."
+        )
+    left = f", which left batch {batch} pending," if batch else ""
+    return (
+        f"The last run{left} worked by version {versions.in_ledger} of the contract. The next run works by the file "
+        f"(version {versions.in_file}), whose limits and tables are shown."
+    )
+
+
+def log_sentence(answer: PlanAnswer) -> str | None:
+    """Return what has happened to the log of a halted pipeline since; None if nothing has."""
+    if (since := answer.log) is None:
+        return None
+    if since.code is None:
+        return f"It is not known whether the log still has what is to be read next: {since.reason}"
+    return f"The log has changed since ({since.code}): {since.reason} tidegate resolve takes that into account."
 
 
 def changed_sentence(changed: ChangedTransform) -> str:

@@ -29,10 +29,11 @@ def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebui
     applied = ledger.applied()
     if applied is not None:
         was = applied.contract(contract.pipeline)
-        if applied.digest == wanted:
-            if classified(was) == classified(contract):
+        if applied.digest == wanted:  # which covers neither classification nor limits
+            if classified(was) != classified(contract):
+                refuse_declassified(plan(was, contract))
+            elif was.limits == contract.limits:
                 return wanted
-            refuse_declassified(plan(was, contract))  # the digest does not cover classification
         else:
             of_writers = writer_changes(was, contract, ledger.schemas_in_use())
             found = plan(was, contract, ledger.shapes(contract), of_writers=of_writers)

@@ -11,12 +11,17 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.doctor.findings import Finding, Severity
 from platform_defs.errors import BadInput, GateFailed
+from platform_defs.errors.halts import KeepsFailing
 from platform_defs.operations.doctor.examination import Examination
+from platform_defs.operations.settlements.settlement import propose
 from resources.kafka.admin.broker import KafkaBroker
 from resources.postgres.batch.lease import acquire
 from tests.chaos.postgres.tables import with_impossible_sum
 from tests.integration.contracts.test_contract_apply import views
-from tests.integration.operations.test_settlement import halted, recreate
+from tests.integration.operations.test_settlement import halted, recreate, settle
+from tests.support.commands import invoke
+from tests.support.kafka.logs import delete_records
+from tests.support.waiting import BOUND
 from tests.support.world import World, transfers
 
 
@@ -112,3 +117,71 @@ def classifying(pipeline: Pipeline, *names: str) -> Pipeline:
     table, *others = pipeline.contract.tables
     columns = tuple(replace(c, classification="pii") if c.name in names else c for c in table.columns)
     return replace(pipeline, contract=replace(pipeline.contract, tables=(replace(table, columns=columns), *others)))
+
+
+@pytest.mark.slow
+def test_messages_that_were_deleted_while_a_pipeline_was_halted_are_told_and_not_counted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch was to be published with its ten dead letters, and four of its messages are gone from the log."""
+    pipeline = world.new_pipeline("append", transform=None, dead_letter_share=0.1, dead_letter_minimum=5)
+    monkeypatch.setattr("assets.find_contract", lambda _: pipeline.contract)
+    world.send(pipeline, [b"bad"] * 10, partition=0)
+    assert halted(world, pipeline) == "too_many_dead_letters"
+    before = invoke("resolve", pipeline.name, code=0)
+    assert "will be published with its 10 dead letters" in before.stdout
+    delete_records(world, pipeline, {0: 4})
+    deleted = f"messages of {pipeline.name} were deleted before they were read: partition 0 [0, 4)"
+    seen = invoke("lag", pipeline.name, "-o", "json", code=0).document
+    assert (seen["lag"], seen["deleted"], seen["partitions"][0]["deleted"]) == (6, 4, 4)
+    told = invoke("lag", pipeline.name, code=0).stdout
+    assert f"{pipeline.name}: 6 messages behind" in told
+    assert "4 unread offsets were deleted before they were read, and not counted: partition 0 [0, 4)." in told
+    planned = invoke("plan", pipeline.name, "-o", "json", code=1).document
+    assert (planned["halt"]["code"], planned["log"]["code"]) == ("too_many_dead_letters", "retention_passed")
+    assert f"The log has changed since (retention_passed): {deleted}" in invoke("plan", pipeline.name, code=1).stdout
+    shown = invoke("resolve", pipeline.name, code=0).stdout
+    assert deleted in shown
+    assert "can no longer be read and is dropped" in shown
+    assert "may halt the pipeline for the same reason (too_many_dead_letters)" in shown
+    changes = ["resolve", pipeline.name, "--execute", "--reason", "a test", "-o", "json"]
+    done = invoke(*changes, code=0).document
+    assert (done["accept"], done["keep_pending"], done["steps"][0]["skip"]) == (False, False, [0, 4])
+    assert halted(world, pipeline) == "too_many_dead_letters"  # as it was told
+    again = invoke(*changes, code=0).document
+    assert (again["accept"], again["steps"]) == (True, [])
+    (batch,) = world.drain(pipeline)
+    assert (batch.messages, batch.dead_letters, world.position(pipeline)[0]) == (6, 6, 10)
+
+
+@pytest.mark.slow
+def test_nothing_is_decided_about_a_batch_whose_log_is_another_one(world: World) -> None:
+    pipeline = with_impossible_sum(world.new_pipeline())
+    world.send(pipeline, transfers(4))
+    with pytest.raises(GateFailed):
+        world.drain(pipeline)
+    recreate(world, pipeline)
+    world.send(pipeline, transfers(4))
+    broker = KafkaBroker(world.endpoints.kafka_options())
+    with pytest.raises(BadInput, match=r"nothing can be decided about the batch any more: .* created again"):
+        propose(pipeline.contract, world.ledger, broker, None, "publish")
+    with pytest.raises(BadInput, match="--from beginning"):
+        propose(pipeline.contract, world.ledger, broker, None)
+    decided = propose(pipeline.contract, world.ledger, broker, "beginning")
+    assert decided is not None
+    assert (decided.keep_pending, decided.state, decided.log is None) == (False, "active", False)
+    settle(world, pipeline, decided)
+    assert {at.next_offset for at in world.ledger.positions(pipeline.name)} == {0}
+
+
+@pytest.mark.slow
+def test_a_halt_is_shown_though_its_log_cannot_be_described(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = world.new_pipeline()
+    monkeypatch.setattr("assets.find_contract", lambda _: pipeline.contract)
+    with world.open_run(pipeline) as context:
+        context.ledger.halt(KeepsFailing(tries=10, error_class="Broken", error="it broke"))
+    admin = world.admin()  # named: a future is cancelled when its client is collected
+    admin.delete_topics([pipeline.contract.topic])[pipeline.contract.topic].result(BOUND)
+    shown = invoke("plan", pipeline.name, code=1).stdout
+    assert f"{pipeline.name}: halted (keeps_failing)" in shown
+    assert "It is not known whether the log still has what is to be read next: " in shown

@@ -22,6 +22,7 @@ from platform_defs.engine.ports.publication_ports import Publication
 from platform_defs.errors import BadInput, Fenced, Halt
 from resources.postgres.batch.publish_statements import PostgresPublication
 from tests.chaos.halts import resolve_halt
+from tests.integration.verification.test_verify import view
 from tests.support.kafka.logs import add_partitions, delete_records
 from tests.support.world import Budget, World, transfers
 
@@ -63,7 +64,7 @@ def send(world: World, pipeline: Pipeline, count: int, **where: Any) -> None:
 def shown(world: World, pipeline: Pipeline) -> dict[str, Any]:
     """Return the command's JSON; assert that the whole ledger is unchanged."""
     before = whole_ledger(world)
-    answer, _ = look(pipeline.contract)
+    answer, *_ = look(pipeline.contract)
     assert whole_ledger(world) == before
     return json.loads(json.dumps(answer.to_json(), default=str))
 
@@ -226,6 +227,45 @@ def delete_before(world: World, pipeline: Pipeline, partition: int, offset: int)
     """Send six more messages to a partition, and delete those before `offset`."""
     send(world, pipeline, 6, partition=partition)
     delete_records(world, pipeline, {partition: offset})
+
+
+@pytest.mark.slow
+def test_limits_are_those_of_the_contract_that_the_run_in_progress_works_by(world: World, ask: Ask) -> None:
+    pipeline = limited(world.new_pipeline("append", transform=None), "1.0.0", 0.5)
+    world.send(pipeline, [view(number) for number in range(4)])
+    with world.open_run(pipeline):
+        pass  # records the contract
+    running, edited, next_version = (
+        limited(pipeline, *one) for one in (("1.0.0", 0.3), ("1.0.0", 0.2), ("1.0.1", 0.2))
+    )
+    with world.open_run(running) as context:
+        fixed = plan_batch(running.contract, context)
+        assert fixed is not None
+        seen = shown(world, edited)
+        assert (seen["dead_letters"]["share"], seen["contract"]["source"]) == (0.3, "ledger")
+        assert shown(world, running)["contract"] == {
+            "source": "file",
+            "in_file": "1.0.0",
+            "in_ledger": "1.0.0",
+            "differs": False,
+        }
+        person = " ".join(ask(next_version).stdout.split())
+        assert f"The run in progress reads batch {fixed.batch_id} under version 1.0.0 of the contract" in person
+        assert "The file (version 1.0.1) differs from it." in person
+        assert "halts above 30% of the batch" in person
+    seen = shown(world, next_version)
+    assert (seen["dead_letters"]["share"], seen["contract"]["source"]) == (0.2, "file")
+    person = " ".join(ask(next_version).stdout.split())
+    assert (
+        f"The last run, which left batch {fixed.batch_id} pending, worked by version 1.0.0 of the contract." in person
+    )
+    assert "halts above 20% of the batch" in person
+
+
+def limited(pipeline: Pipeline, version: str, share: float) -> Pipeline:
+    """Return the pipeline with this version of its contract, and this limit of dead letters."""
+    limits = replace(pipeline.contract.limits, dead_letter_share=share)
+    return replace(pipeline, contract=replace(pipeline.contract, version=version, limits=limits))
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(
            WHERE p.name = %(pipeline)s AND was.by_command))
     ON CONFLICT (pipeline, digest) DO UPDATE
     SET by_command = c.by_command OR excluded.by_command,
-        document = excluded.document;  -- two with one digest can differ in classification and renames
+        document = excluded.document;  -- two with one digest can differ in classification, renames and limits
 
 -- fence_for_contract: an earlier run publishes nothing more; what it had planned is read again.
 UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL, updated_at = now() WHERE name = %(pipeline)s;
