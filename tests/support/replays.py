@@ -52,8 +52,14 @@ def execute(
 
 
 def counts(found: Shown) -> dict[str, tuple[int, int, int, int]]:
+    """Return, by table, the rows before and after, those that go and those that come. A changed row goes and comes."""
     return {
-        item.name.partition(".")[2] or item.name: (item.live, item.rebuilt, item.only_live, item.only_rebuilt)
+        item.name.partition(".")[2] or item.name: (
+            item.live,
+            item.rebuilt,
+            item.only_live + item.changed + item.new_columns,
+            item.only_rebuilt + item.changed + item.new_columns,
+        )
         for item in found.differences
     }
 

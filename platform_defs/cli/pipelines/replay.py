@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from platform_defs.cli.options import PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
+from platform_defs.cli.pipelines.halt_answer import one_line
 from platform_defs.cli.proposals import required_reason
 from platform_defs.errors.words import plural
 
@@ -49,8 +51,12 @@ def replay(
       pipeline, replay_id
       from_batch   the first batch that is replayed
       history      which part of the log it reads, by partition (partitions)
-      differences  name (a table, or dead letters), live, rebuilt, only_live,
-                   only_rebuilt (rows), samples
+      differences  name (a table, or dead letters), live, rebuilt (rows);
+                   rows of one message or key that differ: changed, or
+                   new_columns (only where a column that was added later is
+                   empty); rows without such a partner: only_live,
+                   only_rebuilt; samples (kind, row, live, rebuilt: the
+                   columns that differ, or null and the whole row)
       executed     whether the live rows were replaced
       command      without --execute: the command that replaces the live rows
     With --discard: pipeline, discarded (false: there was no replay)
@@ -93,12 +99,21 @@ def _show(shown: Shown) -> None:
     print_line(f"Replay {shown.replay_id}, from batch {history.from_batch}: {plural(history.messages, 'message')}")
     spans = [(item.partition, item.from_offset, item.next_offset, item.messages) for item in history.partitions]
     print_table(["partition", "from", "until", "messages"], spans)
-    rows = [(item.name, item.live, item.rebuilt, item.only_live, item.only_rebuilt) for item in shown.differences]
-    print_table(["", "live", "rebuilt", "only live", "only rebuilt"], rows)
-    samples = [
-        (item.name, sample["only"], {name: value for name, value in sample.items() if name != "only"})
-        for item in shown.differences
-        for sample in item.samples
+    heads = ["", "live", "rebuilt", "changed", "new columns", "only live", "only rebuilt"]
+    rows = [
+        (d.name, d.live, d.rebuilt, d.changed, d.new_columns, d.only_live, d.only_rebuilt) for d in shown.differences
     ]
-    if samples:
-        print_table(["", "only", "row"], samples)
+    print_table(heads, rows)
+    lines = [line for item in shown.differences for sample in item.samples for line in _lines(item.name, sample)]
+    if lines:
+        print_table(["", "row", "column", "live", "rebuilt"], lines)
+
+
+def _lines(table: str, sample: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield a line for each column in which the rows of a sample differ, or one line for a row without a partner."""
+    live, rebuilt, row = sample["live"], sample["rebuilt"], one_line(sample["row"])
+    if live is None or rebuilt is None:
+        yield table, row, "(whole row)", one_line(live), one_line(rebuilt)
+        return
+    for name in live:
+        yield table, row, name, one_line(live[name]), one_line(rebuilt[name])

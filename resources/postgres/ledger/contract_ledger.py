@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
-from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.contract import Column, Contract
 from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.contract.odcs_writer import contract_digest, stored_file, stored_schema, text
 from platform_defs.contract.reader.odcs import load
@@ -115,6 +115,22 @@ class ContractLedger:
         left = left_columns([*((then, dropped) for _, _, then, dropped in self.of_kind(contract)), (contract, ())])
         return [name for name in others if name in left]
 
+    def added_columns(self, contract: Contract) -> dict[str, set[str]]:
+        """Return, for each table, the columns that an earlier contract had under no name: rows that were written then
+        have nothing in them.
+        """
+        added = {table.name: set[str]() for table in contract.tables}
+        for earlier in self.every():
+            try:
+                then = earlier.contract(self.pipeline)
+            except BadInput:  # a document that this version of Tidegate cannot read
+                continue
+            had = {table.name: {column.name for column in table.columns} for table in then.tables}
+            for table in contract.tables:
+                if table.name in had:
+                    added[table.name] |= {c.name for c in table.columns if had[table.name].isdisjoint(_names(c))}
+        return added
+
     def of_kind(self, contract: Contract) -> Iterator[tuple[int, str, Contract, Sequence[str]]]:
         """Yield the applications in which the row table had the disposition that `contract` gives it, in order: number,
         digest, contract and the columns that were dropped then.
@@ -189,6 +205,11 @@ class ContractLedger:
     def _columns(self, table: str) -> dict[str, ColumnShape]:
         rows = dict_rows(self.connection, "table_shape", {**self._key, "table": table, "check": NOT_NULL})
         return {row.pop("name"): ColumnShape(**row) for row in rows}
+
+
+def _names(column: Column) -> set[str]:
+    """Return the column's name, and its former one if it has been renamed."""
+    return {column.name, column.renamed_from}
 
 
 def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Statement]:

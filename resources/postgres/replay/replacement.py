@@ -17,6 +17,7 @@ from platform_defs.contract.model.classified import classified
 from platform_defs.engine.plan.replay_plan import History
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
 from platform_defs.errors.words import plural
+from platform_defs.evolution.renames import renames
 from resources.postgres.batch import staging_tables
 from resources.postgres.batch.lease import PostgresLease
 from resources.postgres.batch.publish_statements import lock_as_owner
@@ -153,7 +154,7 @@ class Replacement(BuiltBeside):
                 check_target(held.connection, self.built.name, pair.new)
                 pair.replace(held.connection)
                 check_target(held.connection, self.live.name, pair.old)
-                self._prove(held.connection, replace(pair, reshaping=()))
+                self._prove(held.connection, replace(pair, reshaping=(), former={}))
             held.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
             swapped = isinstance(error, psycopg.errors.UniqueViolation | psycopg.errors.ExclusionViolation)
@@ -167,10 +168,11 @@ class Replacement(BuiltBeside):
     def _prove(self, connection: Connection, pair: Pair) -> None:
         """Check that the live rows are now the rebuilt ones. A trigger or a rule could have prevented it."""
         left = pair.difference(connection)
-        if left.only_live or left.only_rebuilt:
+        if not left.none:
+            differing = left.changed + left.new_columns
             raise BadInput(
-                f"{left.only_live} rows of {left.name} were not deleted and {left.only_rebuilt} were not inserted "
-                "(does the table have triggers or rules?). Nothing was changed",
+                f"{left.only_live} rows of {left.name} were not deleted, {left.only_rebuilt} were not inserted and "
+                f"{differing} differ (does the table have triggers or rules?). Nothing was changed",
                 field=left.name,
             )
 
@@ -196,7 +198,9 @@ class Replacement(BuiltBeside):
     def _pairs(self, connection: Connection, history: History) -> Sequence[Pair]:
         """Return each live table with its rebuilt one; for a partial replay only rows from its first batch on."""
         start, reshaping = 0 if history.whole else history.from_batch, self.reshaping(connection)
-        left = ContractLedger(connection, self.live.name).left_columns(self.live.contract)
+        ledger = ContractLedger(connection, self.live.name)
+        left, added = ledger.left_columns(self.live.contract), ledger.added_columns(self.live.contract)
+        shapes = ledger.shapes(self.live.contract)
         hidden = classified(self.live.contract)
         return [
             Pair(
@@ -206,6 +210,8 @@ class Replacement(BuiltBeside):
                 reshaping=tuple(item for item in reshaping if item.table == old.name),
                 left=left,
                 hidden=hidden,
+                added=added[old.name],
+                former={new: was for was, new in renames(old.columns, shapes.get(old.name, {})).items()},
             )
             for old, new in zip(self.live.contract.tables, self.built.contract.tables, strict=True)
         ]

@@ -2,10 +2,16 @@
 
 from dataclasses import replace
 from datetime import UTC
+from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 from pyspark.sql import functions as F
 
+from platform_defs.cli.pipelines import replay as replay_command
+from platform_defs.contract.model.column_types import INTEGER, STRING
+from platform_defs.contract.model.contract import Column, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain, plan_batch
 from platform_defs.engine.job import exclusions
@@ -14,11 +20,14 @@ from platform_defs.errors import Fenced, LedgerAway, MessagesSuspected
 from platform_defs.operations.runs import replay
 from platform_defs.operations.runs.replay import Replay
 from platform_defs.verification.verify import verify
+from resources.endpoints import Endpoints
 from resources.postgres.batch import lease
 from resources.postgres.ledger.lineage_outbox import outbox
+from resources.postgres.replay.row_replacement import Pair
 from resources.postgres.session.connection import queries
 from tests.chaos.postgres.proxy import CommitCutter
 from tests.chaos.postgres.verdicts import plain, single_entry
+from tests.integration.contracts.test_contract_apply import apply, with_field
 from tests.integration.verification.test_verify import customer, send_customers, view
 from tests.support.replays import bank, counts, doubled, exact, execute, nothing_left, shown, views
 from tests.support.world import World, transfer, transfers
@@ -50,7 +59,7 @@ def test_another_transform_is_shown_first_and_put_in_place_on_demand(world: Worl
     assert len(world.table(changed)) == 80
     exact(world, changed)
     (kept,) = world.rows("select * from tidegate.replay where pipeline = %s", pipeline.name)
-    assert (kept["reason"], kept["executed_by"], kept["differences"][0]["only_rebuilt"]) == ("a test", "tester", 80)
+    assert (kept["reason"], kept["executed_by"], kept["differences"][0]["changed"]) == ("a test", "tester", 80)
     batches = world.rows("select replaced_by from tidegate.batch where pipeline = %s order by batch_id", pipeline.name)
     assert [row["replaced_by"] for row in batches] == [kept["replay_id"]] * 2 + [None] * (len(batches) - 2)
 
@@ -361,3 +370,84 @@ def test_a_run_that_starts_while_a_replay_is_put_in_place_waits_and_ends_no_sess
             world.drain(pipeline)
         replaying.execute("rollback")
     world.drain(pipeline)
+
+
+def test_rows_that_differ_are_paired_by_message_or_key(endpoints: Endpoints, subtests: pytest.Subtests) -> None:
+    """Each case: live rows, rebuilt rows; changed, differing in the new column alone, only live, only rebuilt."""
+    schema = f"t{uuid4().hex[:10]}"
+    columns = (Column("name", STRING, False), Column("amount", INTEGER, False), Column("added", STRING, False))
+    place, twice = (0, 7), [(0, 7), (0, 7)]
+    cases: list[tuple[str, list[tuple[Any, ...]], list[tuple[Any, ...]], tuple[int, ...]]] = [
+        ("the same", [("a", 1, None, *place)], [("a", 1, None, *place)], (0, 0, 0, 0)),
+        ("a new column", [("a", 1, None, *place)], [("a", 1, "x", *place)], (0, 1, 0, 0)),
+        ("another value in it", [("a", 1, "y", *place)], [("a", 1, "x", *place)], (1, 0, 0, 0)),
+        ("one value", [("a", 1, None, *place)], [("a", 2, "x", *place)], (1, 0, 0, 0)),
+        ("NULL and no NULL", [("a", None, None, *place)], [("a", 2, None, *place)], (1, 0, 0, 0)),
+        ("other messages", [("a", 1, None, 0, 7)], [("a", 1, None, 0, 8)], (0, 0, 1, 1)),
+        (
+            "several rows of a message",
+            [("a", 1, None, *place), ("b", 1, None, *place), ("c", 1, None, *place)],
+            [("b", 1, "x", *place), ("c", 2, "x", *place), ("z", 1, "x", *place), ("z", 1, "x", *place)],
+            (2, 1, 0, 1),
+        ),
+        ("a row twice", [("a", 1, None, *at) for at in twice], [("a", 1, None, *place)], (0, 0, 1, 0)),
+    ]
+    own, fill = "_partition int, _offset bigint, _batch_id bigint", ", ".join(["%s"] * 5)
+    with psycopg.connect(endpoints.postgres_url) as connection:
+        try:
+            connection.execute(f"create schema {schema}".encode())
+            for table in ("old", "new"):
+                connection.execute(
+                    f"create table {schema}.{table} (name text, amount bigint, added text, {own})".encode()
+                )
+            pair = Pair(
+                old=Table(f"{schema}.old", "append", columns),
+                new=Table(f"{schema}.new", "append", columns),
+                from_batch=0,
+                added={"added"},
+            )
+            for title, live, rebuilt, expected in cases:
+                with subtests.test(title), connection.transaction(force_rollback=True):
+                    for table, rows in (("old", live), ("new", rebuilt)):
+                        statement = f"insert into {schema}.{table} values ({fill}, 1)".encode()
+                        connection.cursor().executemany(statement, rows)
+                    seen = pair.difference(connection)
+                    assert (seen.live, seen.rebuilt) == (len(live), len(rebuilt))
+                    assert (seen.changed, seen.new_columns, seen.only_live, seen.only_rebuilt) == expected
+                    assert seen.none == (sum(expected) == 0)
+        finally:
+            connection.rollback()
+
+
+@pytest.mark.slow
+def test_a_new_column_makes_no_row_look_changed_and_each_sample_is_of_one_message(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = world.new_pipeline("append", transform=None)
+    world.send_and_drain(before, [view(n, channel=f"c{n}") for n in range(4)])
+    table = before.contract.row_table.name
+    world.rows(f"update {table} set duration_ms = -1 where event_id = 'e1'")
+    world.rows(f"delete from {table} where event_id = 'e2'")
+    after = with_field(before)
+    (live,) = world.rows(f"select _partition, _offset from {table} where event_id = 'e1'")
+    for applied in (False, True):  # as a replay alters the table, and as it already has the column
+        if applied:
+            apply(world, after)
+        found = shown(world, after)
+        (difference, _) = found.differences
+        assert (difference.changed, difference.new_columns) == (1, 2)
+        assert (difference.only_live, difference.only_rebuilt) == (0, 1)
+        sample = next(one for one in difference.samples if one["kind"] == "changed")
+        assert sample == {
+            "kind": "changed",
+            "row": live,
+            "live": {"duration_ms": -1, "channel": None},
+            "rebuilt": {"duration_ms": 1, "channel": "c1"},
+        }
+        replay_command._show(found)
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        heads = ["live", "rebuilt", "changed", "new", "columns", "only", "live", "only", "rebuilt"]
+        assert lines[lines.index(heads) + 1] == [table, "3", "4", "1", "2", "0", "1"]
+        at = f"_partition {live['_partition']}, _offset {live['_offset']}".split()
+        assert [table, *at, "duration_ms", "-1", "1"] in lines
+        assert [table, *at, "channel", "-", "c1"] in lines
