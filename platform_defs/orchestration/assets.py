@@ -38,7 +38,7 @@ from platform_defs.orchestration.scheduler.sensor_cursor import sensor_waits
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.scheduler.turns import Turns
 from resources.dagster.run_memory import resident_bytes
-from resources.dagster.run_session import RunSession
+from resources.dagster.run_session import LEDGER_TAG, RunSession
 from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import connection
 from resources.postgres.batch.auditor import warm_up
@@ -104,8 +104,8 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
     contracts, endpoints = [item.contract for item in pipelines], connection()
     survey = Survey(endpoints)
     survey.ledger.migrate()
-    own = context.run.run_id
-    for run_id in report_dead(context.instance, survey.live_runs, contracts, besides=own):
+    own, ledger_id = context.run.run_id, survey.ledger_id()
+    for run_id in report_dead(context.instance, survey.live_runs, contracts, ledger_id, besides=own):
         context.log.warning(f"run {run_id} was shown as started, but its process is gone: it is now reported as failed")
     asked = of_tables(context.selected_asset_keys | {k.asset_key for k in context.selected_asset_check_keys}, contracts)
     chosen = [item for item in contracts if item.pipeline in asked]
@@ -147,7 +147,7 @@ def _policy(
     others = partial(other_runs, context.instance, contracts, context.run.run_id)
     ours = [contract for contract in contracts if not contract.limits.continuous]
     first = [contract.pipeline for contract in chosen]
-    return WhatIsDue(ours, first, sensor_waits(context.instance), survey.look, others)
+    return WhatIsDue(ours, first, sensor_waits(context.instance, context.run), survey.look, others)
 
 
 def _continuous(
@@ -187,6 +187,7 @@ def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own:
     """
     records, run = live(instance, contracts, besides=own), instance.get_run_by_id(own)
     tags: Mapping[str, str] = run.tags if run else {}
+    records = live(instance, contracts, tags.get(LEDGER_TAG), besides=own)
     by_hand = asked_by_hand((item.dagster_run for item in records if item.start_time), contracts)
     warming = not {item.dagster_run.run_id for item in records}.isdisjoint(tags.get(BESIDE, "").split())
     ended = run is not None and run.is_finished

@@ -14,6 +14,7 @@ from resources.dagster.retention import prune_log
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
 from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger.ledger import Ledger
 from resources.process.settings import settings
 
 JOB = "prune"
@@ -48,7 +49,8 @@ def prune_job(contracts: Sequence[Contract]) -> dg.JobDefinition:
             else:
                 context.log.info(f"{contract.pipeline}: {found.sentence()}")
         try:
-            log = prune_log(context.instance, settings().dagster_retention_days)
+            ledger_id = Ledger(endpoints.postgres_url).ledger_id()
+            log = prune_log(context.instance, settings().dagster_retention_days, ledger_id)
             if log is None:
                 context.log.info("Dagster's event log was not pruned: the storage in dagster.yaml is not Tidegate's.")
             else:

@@ -6,10 +6,14 @@ from typing import Any
 import dagster as dg
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.orchestration.dagster_runs.keys import VERIFIES, VERIFY_JOB, verify_key
-from platform_defs.orchestration.dagster_runs.runs import UNFINISHED
+from platform_defs.errors import TidegateError
+from platform_defs.orchestration.dagster_runs.keys import VERIFIES, verify_key
+from platform_defs.orchestration.dagster_runs.runs import unfinished
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.pruning import JOB
+from platform_defs.orchestration.scheduler.survey import kept_survey
+from resources.dagster.run_session import tags_of_ledger
+from resources.endpoints import connection
 
 NIGHTLY_PRUNE = "30 2 * * *"  # UTC; what is pruned is verified the same night
 NIGHTLY_VERIFY = "0 3 * * *"
@@ -55,23 +59,31 @@ def _verify(
         name=name, job=job, execution_timezone="UTC", **more
     )
     def each(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
-        at_work = context.instance.get_run_records(dg.RunsFilter(job_name=VERIFY_JOB, statuses=UNFINISHED))
-        busy = {item.dagster_run.tags.get(VERIFIES) for item in at_work}
+        ledger_id = _ledger_id()
+        busy = {item.dagster_run.tags.get(VERIFIES) for item in unfinished(context.instance, ledger_id)}
         free = [contract for contract in contracts if contract.pipeline not in busy]
         moment = context.scheduled_execution_time.isoformat()
-        requests = [_request(contract, f"{name} {moment}", whole=whole) for contract in free]
+        requests = [_request(contract, f"{name} {moment}", ledger_id, whole=whole) for contract in free]
         return requests or dg.SkipReason("a verification of every pipeline is already running or queued")
 
     return each
 
 
-def _request(contract: Contract, at: str, *, whole: bool) -> dg.RunRequest:
+def _ledger_id() -> str | None:
+    """Return the UUID of the ledger; None while it cannot be read: the runs then fail with the reason."""
+    try:
+        return kept_survey(connection()).ledger_id()
+    except TidegateError:
+        return None
+
+
+def _request(contract: Contract, at: str, ledger_id: str | None, *, whole: bool) -> dg.RunRequest:
     key = verify_key(contract)
     return dg.RunRequest(
         run_key=f"{at} {contract.pipeline}",
         asset_check_keys=[key],
         run_config={"ops": {key.name: {"config": {"whole": True}}}} if whole else None,
-        tags={VERIFIES: contract.pipeline},
+        tags={VERIFIES: contract.pipeline, **tags_of_ledger(ledger_id)},
     )
 
 

@@ -8,6 +8,7 @@ run_key: Dagster deduplicates those forever, so a failed run could never be star
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 
 import dagster as dg
@@ -31,6 +32,7 @@ from platform_defs.orchestration.reporting.halts import stale_halt_checks
 from platform_defs.orchestration.scheduler.handover import READY, ScheduledRun, beside, scheduled_run, to_leave
 from platform_defs.orchestration.scheduler.survey import Survey, kept_survey
 from platform_defs.orchestration.scheduler.waiting import Due, Seen, Waits, decide, from_cursor, remember, to_cursor
+from resources.dagster.run_session import tags_of_ledger
 from resources.endpoints import connection
 
 EVERY, RARELY = 5, 15  # seconds between two ticks with few pipelines, and with very many
@@ -75,8 +77,9 @@ def look(
 
     Raises BrokerAway, LedgerAway, and BadInput for an unusable ledger.
     """
-    report_dead(instance, survey.live_runs, contracts)
-    records = live(instance, contracts)
+    ledger_id = survey.ledger_id()
+    report_dead(instance, survey.live_runs, contracts, ledger_id)
+    records = live(instance, contracts, ledger_id)
     seen, now = survey.look(contracts), time.time()
     waits = remember(from_cursor(cursor), seen, now)
     wanting = [item for item in seen if item.contract.limits.continuous]
@@ -89,14 +92,18 @@ def look(
     for working in (for_good, for_now):
         for run_id, why in to_leave(working.scheduled, definitions).items():
             instance.add_run_tags(run_id, {LEAVE: why})
+    pause = partial(restart_pause, instance, ledger_id, definitions, now)
     most = most_at_once(instance, [item.contract for item in seen])
     found = start(due_later, waits, for_now, most, now)
-    found = _both(found, keep_one(wanting, waits, for_good, lambda: restart_pause(instance, definitions, now), now))
+    found = _both(found, keep_one(wanting, waits, for_good, pause, now))
     busy = {name for item in others for name in selected(item.dagster_run, contracts)}
     free = [
         (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
     ]
-    return found._replace(cursor=to_cursor(waits), asset_events=stale_halt_checks(instance, free))
+    requests = [item._replace(tags={**item.tags, **tags_of_ledger(ledger_id)}) for item in found.run_requests or ()]
+    return found._replace(
+        run_requests=requests, cursor=to_cursor(waits), asset_events=stale_halt_checks(instance, free)
+    )
 
 
 def _idle(survey: Survey, seen: Sequence[Seen]) -> float:
@@ -145,11 +152,12 @@ def most_at_once(instance: DagsterInstance, contracts: Sequence[Contract] = ()) 
     return max(1, queue.max_concurrent_runs - 1 - staying) if queue and queue.max_concurrent_runs > 0 else RUNS
 
 
-def restart_pause(instance: DagsterInstance, definitions: str, now: float) -> float:
+def restart_pause(instance: DagsterInstance, ledger_id: str | None, definitions: str, now: float) -> float:
     """Return the seconds until a run that stays may start, after those before it with the same definitions have failed
     one after the other.
     """
-    filters = RunsFilter(tags={CONTINUOUS: IT_STAYS, DEFINITIONS: definitions}, statuses=ENDED)
+    tags = {CONTINUOUS: IT_STAYS, DEFINITIONS: definitions, **tags_of_ledger(ledger_id)}
+    filters = RunsFilter(tags=tags, statuses=ENDED)
     ended = instance.get_run_records(filters, limit=TRIES)
     failed = [*takewhile(lambda record: record.dagster_run.status == DagsterRunStatus.FAILURE, ended)]
     return pause_after([_from_to(record, now) for record in failed], now)

@@ -14,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
+from resources.dagster.run_session import LEDGER_TAG
 from resources.dagster.storage import EventLog
 from resources.postgres.session.connection import error_for_sqlstate, queries
 
@@ -30,9 +31,9 @@ class PrunedLog:
     events: int = 0  # outside any run
 
 
-def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
+def prune_log(instance: DagsterInstance, days: float, ledger_id: str | None) -> PrunedLog | None:
     """Remove what is older than `days`, over the connections of the instance's own storage. Return None if its storage
-    is not ours (storage.py).
+    is not ours (storage.py). The runs of other ledgers and their evaluations stay: they have a retention of their own.
 
     Raises LedgerAway or BadInput; what was removed before that stays removed. Runs whose output this user may not
     delete stay, and are named in a BadInput at the end.
@@ -40,7 +41,7 @@ def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
     storage = instance.event_log_storage
     if not isinstance(storage, EventLog):
         return None
-    given = {"seconds": days * 86_400, "most": PAGE}
+    given = {"seconds": days * 86_400, "most": PAGE, "ledger_id": ledger_id, "ledger_tag": LEDGER_TAG}
     runs, last, snapshots = 0, 0, list[str]()
     counts, left = [0, 0], dict[str, OSError]()  # `left`: errors by run
     try:

@@ -26,6 +26,8 @@ PREFIX = "tidegate/run/"
 # A run's tag: "open" from its first line, "closed" when it ends by itself. Dagster's UI hides tags with this prefix.
 TAG = ".dagster/tidegate_session"
 FORMER_TAG = "tidegate/session"  # the tag of a run that an older version started, and that may have died since
+# A run's tag: the UUID of its ledger. Runs of several ledgers may be in one Dagster instance.
+LEDGER_TAG = ".dagster/tidegate_ledger"
 AGAIN = 0.5  # seconds between two attempts to reopen a lost session
 
 
@@ -76,7 +78,7 @@ class RunSession(dg.ConfigurableResource[None]):
     _reading: logging.Handler | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Open the session, then set the run's tag. Raises dg.Failure if the database cannot be reached.
+        """Open the session, then set the run's tags. Raises dg.Failure if the database cannot be reached.
 
         From then on, stderr has each range that is read and, if a library crashes, the Python stack: Dagster keeps it.
         """
@@ -86,22 +88,40 @@ class RunSession(dg.ConfigurableResource[None]):
         logging.getLogger(READING).setLevel(logging.INFO)
         run_id = context.run.run_id if context.run is not None else "none"
         try:
-            self._session = KeptSession(connection().postgres_url, PREFIX + run_id)
+            url = connection().postgres_url
+            self._session = KeptSession(url, PREFIX + run_id)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        self._tag(context, "open")
+        self._tag(context, {TAG: "open", **_ledger_tag(url)})
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Set the run's tag, then close the session: in the other order the run would look dead for a moment."""
-        self._tag(context, "closed")
+        self._tag(context, {TAG: "closed"})
         if self._reading is not None:
             logging.getLogger(READING).removeHandler(self._reading)
         if self._session is not None:
             self._session.close()
 
-    def _tag(self, context: dg.InitResourceContext, state: str) -> None:
+    def _tag(self, context: dg.InitResourceContext, tags: dict[str, str]) -> None:
         if context.instance is not None and context.run is not None and context.instance.has_run(context.run.run_id):
-            context.instance.add_run_tags(context.run.run_id, {TAG: state})
+            context.instance.add_run_tags(context.run.run_id, tags)
+
+
+def _ledger_tag(url: str) -> dict[str, str]:
+    """Return the tag that names the ledger, which is created first if it is missing. Empty if that fails: an op that
+    needs the ledger reports why.
+    """
+    ledger = Ledger(url)
+    try:
+        ledger.migrate()
+        return tags_of_ledger(ledger.ledger_id())
+    except TidegateError:
+        return {}
+
+
+def tags_of_ledger(ledger_id: str | None) -> dict[str, str]:
+    """Return the tag of the runs of this ledger; empty while there is none."""
+    return {LEDGER_TAG: ledger_id} if ledger_id else {}
 
 
 def runs_with_session(ledger: Ledger, run_ids: Iterable[str]) -> set[str]:

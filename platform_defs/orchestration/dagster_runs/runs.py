@@ -4,6 +4,9 @@ A run from the command line bypasses the queue, and one that is killed stays sta
 see it. So a run counts as alive while it has its database session (resources/dagster/run_session.py), which every
 sensor tick and every run's start checks here. The ledger knows who works on a pipeline now: no run that Dagster starts
 fences a live owner.
+
+Code locations with other ledgers may share the instance. Their runs have sessions in other databases, so they are left
+to them.
 """
 
 import time
@@ -13,8 +16,15 @@ from datetime import UTC, datetime
 from dagster import AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, DRAIN_JOB, STARTED_FOR, table_keys
-from resources.dagster.run_session import FORMER_TAG, TAG
+from platform_defs.orchestration.dagster_runs.keys import (
+    CONTINUOUS,
+    CONTINUOUS_JOB,
+    CONTINUOUS_OP,
+    DRAIN_JOB,
+    STARTED_FOR,
+    table_keys,
+)
+from resources.dagster.run_session import FORMER_TAG, LEDGER_TAG, TAG
 
 UNFINISHED = [
     DagsterRunStatus.QUEUED,
@@ -46,7 +56,12 @@ def stays(run: DagsterRun) -> bool:
 
 
 def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:
-    """Return the pipelines that the run was started for: those with a table, or its check, in its selection."""
+    """Return the pipelines that the run was started for: those with a table, or its check, in its selection, or those
+    in the run config of a continuous run.
+    """
+    if run.job_name == CONTINUOUS_JOB:
+        config = run.run_config.get("ops", {}).get(CONTINUOUS_OP, {}).get("config", {})
+        return [contract.pipeline for contract in contracts if contract.pipeline in config.get("pipelines", ())]
     if run.job_name != DRAIN_JOB and not run.job_name.startswith("__ASSET_JOB"):
         return []
     if run.asset_selection is None and run.asset_check_selection is None:
@@ -66,14 +81,20 @@ def of_tables(keys: Iterable[AssetKey], contracts: Sequence[Contract]) -> list[s
     return [contract.pipeline for contract in contracts if not wanted.isdisjoint(table_keys(contract))]
 
 
-def unfinished(instance: DagsterInstance) -> Sequence[RunRecord]:
-    return instance.get_run_records(RunsFilter(statuses=UNFINISHED))
+def unfinished(instance: DagsterInstance, ledger_id: str | None) -> Sequence[RunRecord]:
+    """Return the unfinished runs, except those of other ledgers. One without the tag may be anybody's: it has not
+    opened its session yet, or an older version started it.
+    """
+    records = instance.get_run_records(RunsFilter(statuses=UNFINISHED))
+    return [item for item in records if item.dagster_run.tags.get(LEDGER_TAG, ledger_id) == ledger_id]
 
 
-def live(instance: DagsterInstance, contracts: Sequence[Contract], besides: str | None = None) -> list[RunRecord]:
+def live(
+    instance: DagsterInstance, contracts: Sequence[Contract], ledger_id: str | None, besides: str | None = None
+) -> list[RunRecord]:
     """Return the runs that work on one of these pipelines now, or are going to. Call after `report_dead`."""
     now = datetime.now(UTC)
-    records = [item for item in unfinished(instance) if not _abandoned(item, now)]
+    records = [item for item in unfinished(instance, ledger_id) if not _abandoned(item, now)]
     return [item for item in records if item.dagster_run.run_id != besides and selected(item.dagster_run, contracts)]
 
 
@@ -81,14 +102,15 @@ def report_dead(
     instance: DagsterInstance,
     alive: Callable[[Sequence[str]], set[str]],
     contracts: Sequence[Contract],
+    ledger_id: str | None,
     besides: str | None = None,
 ) -> list[str]:
     """Report dead runs as failed, and return their ids. `besides`: the calling run. `alive`: returns those of the given
-    runs that have their session now.
+    runs that have their session now, in the database of the ledger `ledger_id`.
 
     A run that seems dead is checked again a little later: it may have lost its session, by a restart of Postgres say.
     """
-    records = [item for item in unfinished(instance) if item.dagster_run.run_id != besides]
+    records = [item for item in unfinished(instance, ledger_id) if item.dagster_run.run_id != besides]
     found = dead(records, alive(_ids(records)), contracts, datetime.now(UTC))
     if not found:
         return []

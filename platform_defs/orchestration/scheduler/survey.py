@@ -1,7 +1,8 @@
 """Polls all pipelines at once: the ledger in a few statements, the brokers in four requests, over kept clients."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import LedgerOutdated
@@ -9,9 +10,10 @@ from platform_defs.orchestration.scheduler.waiting import Seen
 from resources.dagster.run_session import runs_with_session
 from resources.endpoints import Endpoints
 from resources.kafka.admin.topic_views import KafkaTopics
-from resources.postgres.ledger.answers import StatusAndPositions
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection_cache import ConnectionCache
+
+T = TypeVar("T")
 
 
 class Survey:
@@ -28,7 +30,7 @@ class Survey:
         Raises LedgerAway, LedgerTooNew, and BrokerAway if no broker answers; an error of one topic is in its `view`.
         Migrates an older ledger: a run would, but none starts before the ledger can be read.
         """
-        known = self._known([contract.pipeline for contract in contracts])
+        known = self._migrated(lambda: self.ledger.overview([contract.pipeline for contract in contracts]))
         unreported = self.left_unreported(contracts)
         views = self.topics.views(contract.topic for contract in contracts)
         return [
@@ -41,6 +43,10 @@ class Survey:
             )
             for contract in contracts
         ]
+
+    def ledger_id(self) -> str | None:
+        """Return the UUID of the ledger; None if there is none yet. Migrates an older ledger, as `look` does."""
+        return self._migrated(self.ledger.ledger_id)
 
     def live_runs(self, run_ids: Iterable[str]) -> set[str]:
         """Return those of these Dagster runs whose process is alive, on any machine."""
@@ -57,12 +63,12 @@ class Survey:
     def close(self) -> None:
         self._kept.close()
 
-    def _known(self, pipelines: Sequence[str]) -> dict[str, StatusAndPositions]:
+    def _migrated(self, read: Callable[[], T]) -> T:
         try:
-            return self.ledger.overview(pipelines)
+            return read()
         except LedgerOutdated:
             self.ledger.migrate()
-            return self.ledger.overview(pipelines)
+            return read()
 
 
 @lru_cache(maxsize=2)  # a password that changes makes another

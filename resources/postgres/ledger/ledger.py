@@ -65,6 +65,10 @@ class Ledger:
         with self._connection() as connection, database_errors():
             return version(connection)
 
+    def ledger_id(self) -> str | None:
+        """Return the UUID that tells the Dagster runs of this ledger from those of another; None without a ledger."""
+        return self._value("ledger_id")
+
     # A pipeline
 
     def status(self, pipeline: str) -> PipelineStatus:

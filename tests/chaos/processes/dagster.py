@@ -64,7 +64,7 @@ def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
             _kill(pieces)
         world.send(pipeline, views(DUE))
         ui.up(lambda _: None)
-        wait_for(lambda: _lag(world, pipeline) == 0 and not unfinished(instance))
+        wait_for(lambda: _lag(world, pipeline) == 0 and not unfinished(instance, world.ledger.ledger_id()))
         _assert_told_once(world, pipeline, instance, first.batch_id)
     return chaos.judge(pipeline, 3, "reported once they run again; nothing written again")
 
@@ -117,7 +117,8 @@ def _dagster_down_at_the_end() -> Iterator[None]:
 
 def _alive(world: World, instance: DagsterInstance) -> set[str]:
     """Return the ids of the runs that are alive now."""
-    return runs_with_session(world.ledger, [record.dagster_run.run_id for record in unfinished(instance)])
+    ledger_id = world.ledger.ledger_id()
+    return runs_with_session(world.ledger, [item.dagster_run.run_id for item in unfinished(instance, ledger_id)])
 
 
 def _killed_between_commit_and_telling(world: World, pipeline: Pipeline, instance: DagsterInstance) -> str:

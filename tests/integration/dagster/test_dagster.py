@@ -286,4 +286,4 @@ def test_a_run_that_ended_by_itself_is_not_taken_for_dead(world: World, run: Run
     pipeline = world.new_pipeline("append", lag_messages=1)
     world.send(pipeline, views(1))
     assert run(pipeline).success
-    assert report_dead(instance, lambda _: set(), [pipeline.contract]) == []
+    assert report_dead(instance, lambda _: set(), [pipeline.contract], None) == []

@@ -12,6 +12,7 @@ from dagster import AssetKey, DagsterInstance
 from platform_defs.definitions import compose
 from platform_defs.errors import BadInput
 from resources.dagster.retention import PrunedLog, prune_log
+from resources.dagster.run_session import LEDGER_TAG
 from resources.postgres.ledger import prune_ledger
 from tests.support.dagster_runs import failure
 from tests.support.postgres.restricted_roles import Company, new_company
@@ -82,8 +83,8 @@ def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
     Path(logs).write_text("printed")
     age(session)
 
-    assert prune_log(instance, 61) == PrunedLog()
-    assert prune_log(instance, 30) == PrunedLog(runs=2, evaluations=5, events=6)
+    assert prune_log(instance, 61, None) == PrunedLog()
+    assert prune_log(instance, 30, None) == PrunedLog(runs=2, evaluations=5, events=6)
     assert [item.run_id for item in instance.get_runs()] == [unfinished.run_id, old[-1]]
     assert not Path(logs).exists()
     assert count(session, "event_logs", f"run_id IN ('{old[0]}', '{old[1]}')") == 0
@@ -97,8 +98,8 @@ def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
     assert set(instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)) == set(keys)
 
     run(instance)
-    assert prune_log(instance, 30) == PrunedLog(runs=1, evaluations=1), "the next one shows it now"
-    assert prune_log(instance, 30) == PrunedLog()
+    assert prune_log(instance, 30, None) == PrunedLog(runs=1, evaluations=1), "the next one shows it now"
+    assert prune_log(instance, 30, None) == PrunedLog()
 
 
 @pytest.mark.slow
@@ -112,7 +113,7 @@ def test_the_latest_materialization_of_each_partition_stays(
     for key in ("a", "a", "b"):
         instance.report_runless_asset_event(dg.AssetObservation("topic", partition=key))
     age(session)
-    assert prune_log(instance, 30) == PrunedLog(runs=1, events=1)
+    assert prune_log(instance, 30, None) == PrunedLog(runs=1, events=1)
     assert [run_id for run_id in old if instance.has_run(run_id)] == old[1:]
     assert instance.get_materialized_partitions(AssetKey("daily")) == {"a", "b"}
 
@@ -132,7 +133,7 @@ def test_snapshots_of_selections_go_with_the_last_run_of_them(
     ]
     stored = count(session, "snapshots")
     age(session)
-    assert prune_log(instance, 30) == PrunedLog(runs=5)
+    assert prune_log(instance, 30, None) == PrunedLog(runs=5)
     for run_id in (old[5], old[6]):
         kept = instance.get_run_by_id(run_id)
         assert kept
@@ -157,17 +158,29 @@ def test_output_that_cannot_be_deleted_keeps_nothing_else_from_being_pruned(
     age(session)
     why = "except for 1 run whose output could not be deleted: Cannot call rmtree on a symbolic link"
     with pytest.raises(BadInput, match=why) as error:
-        prune_log(instance, 30)
+        prune_log(instance, 30, None)
     assert str(error.value).endswith(f"in Dagster's compute logs: {old[0]}")
     assert [run_id for run_id in old if instance.has_run(run_id)] == [old[0], old[-1]]
     folder.unlink()
-    assert prune_log(instance, 30) == PrunedLog(runs=1)
+    assert prune_log(instance, 30, None) == PrunedLog(runs=1)
+
+
+def test_the_runs_of_another_ledger_and_their_evaluations_stay(
+    session: psycopg.Connection, instance: DagsterInstance
+) -> None:
+    ours, others, untagged, _ = [run(instance) for _ in range(4)]
+    instance.add_run_tags(ours, {LEDGER_TAG: "ours"})
+    instance.add_run_tags(others, {LEDGER_TAG: "another"})
+    age(session)
+    assert prune_log(instance, 30, "ours") == PrunedLog(runs=2, evaluations=2)
+    assert [run_id for run_id in (ours, others, untagged) if instance.has_run(run_id)] == [others]
+    assert count(session, "asset_check_executions", f"run_id = '{others}'") == 1
 
 
 def test_a_storage_of_another_kind_is_left_alone() -> None:
     with DagsterInstance.ephemeral() as other:
         run(other)
-        assert prune_log(other, 0.000001) is None
+        assert prune_log(other, 0.000001, None) is None
         assert other.get_runs_count() == 1
 
 

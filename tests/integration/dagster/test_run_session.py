@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from uuid import uuid4
 
 import dagster as dg
@@ -13,7 +14,8 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
 from platform_defs.orchestration.dagster_runs.runs import report_dead
 from platform_defs.orchestration.scheduler.survey import Survey
-from resources.dagster.run_session import FORMER_TAG, PREFIX, TAG, RunSession
+from resources.dagster.run_session import FORMER_TAG, LEDGER_TAG, PREFIX, TAG, RunSession
+from tests.support.postgres.databases import new_database
 from tests.support.waiting import wait_for_row
 from tests.support.world import World
 
@@ -41,7 +43,7 @@ def test_a_session_that_postgres_ends_is_opened_again_and_its_run_is_not_taken_f
             other = f"application_name = '{PREFIX}{run_id}' AND pid <> {ended['pid']}"
             wait_for_row(world.endpoints.postgres_url, f"SELECT 1 FROM pg_stat_activity WHERE {other}")
         answers = iter([set[str]()])  # the first query comes just while it is lost
-        assert report_dead(instance, lambda ids: next(answers, None) or live_runs(ids), []) == []
+        assert report_dead(instance, lambda ids: next(answers, None) or live_runs(ids), [], None) == []
         assert live_runs([run_id]) == {run_id}
 
     ended = _in_a_run(instance, lose_it)
@@ -56,10 +58,31 @@ def test_a_run_whose_session_stays_away_is_reported_as_failed(
 ) -> None:
     run = DagsterRun("drain", run_id=str(uuid4()), status=DagsterRunStatus.STARTED, tags={tag: "open"})
     instance.add_run(run)
-    assert report_dead(instance, live_runs, []) == [run.run_id]
+    assert report_dead(instance, live_runs, [], None) == [run.run_id]
     found = instance.get_run_by_id(run.run_id)
     assert found is not None
     assert found.status == DagsterRunStatus.FAILURE
+
+
+def test_a_run_of_another_ledger_in_the_same_instance_is_not_reported_as_failed(
+    world: World, instance: DagsterInstance
+) -> None:
+    contract = world.new_pipeline("append").contract
+
+    def report_from_another_ledger(run_id: str) -> None:
+        with (
+            new_database(world.endpoints.postgres_url) as url,
+            closing(Survey(replace(world.endpoints, postgres_url=url))) as survey,
+        ):
+            survey.ledger.migrate()
+            other = survey.ledger_id()
+        # On a server of its own it would see no session of this run.
+        assert report_dead(instance, lambda _: set(), [contract], other) == []
+        run = instance.get_run_by_id(run_id)
+        assert run
+        assert run.tags[LEDGER_TAG] == world.ledger.ledger_id() != other
+
+    assert _in_a_run(instance, report_from_another_ledger).success
 
 
 CRASHES = """

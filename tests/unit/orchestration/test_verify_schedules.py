@@ -10,6 +10,7 @@ from dagster import DagsterInstance, DagsterRunStatus, RunRequest, build_schedul
 from assets import find_all
 from platform_defs.definitions import compose
 from platform_defs.orchestration.dagster_runs.keys import VERIFIES, VERIFY_JOB, VERIFY_POOL
+from resources.dagster.run_session import LEDGER_TAG
 
 pytestmark = pytest.mark.long
 
@@ -46,4 +47,6 @@ def test_a_pipeline_whose_check_still_waits_gets_no_second_one(tmp_path: Path) -
     job = DEFINITIONS.get_repository_def().get_job(VERIFY_JOB)
     with DagsterInstance.local_temp(str(tmp_path)) as instance:
         instance.create_run_for_job(job, status=DagsterRunStatus.NOT_STARTED, tags={VERIFIES: first})
+        of_another_ledger = {VERIFIES: others[0], LEDGER_TAG: "another"}
+        instance.create_run_for_job(job, status=DagsterRunStatus.NOT_STARTED, tags=of_another_ledger)
         assert [one.tags[VERIFIES] for one in asked("nightly_verify", instance)] == others

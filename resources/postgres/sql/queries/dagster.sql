@@ -1,6 +1,6 @@
--- dagster_old_runs: runs after the `last` one that ended so long ago, except those with the last materialization or
--- observation of an asset or of one of its partitions, or a check's last evaluation: the UI shows these. `snapshots`: of
--- the job and its plan, of a run that selected assets; those of a whole job are the parents of others.
+-- dagster_old_runs: runs after the `last` one that ended so long ago, except those of another ledger, and those with the
+-- last materialization or observation of an asset or of one of its partitions, or a check's last evaluation: the UI
+-- shows these. `snapshots`: of the job and its plan, of a run that selected assets; those of a whole job are the parents of others.
 WITH latest AS MATERIALIZED (
   SELECT e.run_id
     FROM dagster.asset_keys AS a
@@ -24,6 +24,8 @@ SELECT id, run_id,
  WHERE id > %(last)s AND status IN ('SUCCESS', 'FAILURE', 'CANCELED')
    AND update_timestamp < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)
    AND NOT EXISTS (SELECT FROM latest WHERE latest.run_id = r.run_id)
+   AND NOT EXISTS (SELECT FROM dagster.run_tags AS t
+                    WHERE t.run_id = r.run_id AND t.key = %(ledger_tag)s AND t.value <> %(ledger_id)s)
  ORDER BY id LIMIT %(most)s;
 
 -- dagster_forget_snapshots: deletes those of these snapshots that no other run refers to. Each selection of assets that
@@ -35,14 +37,16 @@ DELETE FROM dagster.snapshots AS s
    AND NOT EXISTS (SELECT FROM dagster.runs AS r WHERE r.snapshot_id = s.snapshot_id)
    AND NOT EXISTS (SELECT FROM plans WHERE plans.snapshot_id = s.snapshot_id);
 
--- dagster_forget_checks: deletes at most so many old evaluations of checks, except the latest of each check; a run in
--- progress may have planned one, which is not the latest.
+-- dagster_forget_checks: deletes at most so many old evaluations of checks, except those of runs of another ledger, and
+-- the latest of each check; a run in progress may have planned one, which is not the latest.
 DELETE FROM dagster.asset_check_executions WHERE id IN (
-  SELECT id FROM dagster.asset_check_executions
+  SELECT id FROM dagster.asset_check_executions AS c
    WHERE coalesce(evaluation_event_timestamp, create_timestamp)
          < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)
      AND id NOT IN (SELECT max(id) FROM dagster.asset_check_executions
                     GROUP BY asset_key, check_name, execution_status = 'PLANNED')
+     AND NOT EXISTS (SELECT FROM dagster.run_tags AS t
+                      WHERE t.run_id = c.run_id AND t.key = %(ledger_tag)s AND t.value <> %(ledger_id)s)
    ORDER BY id LIMIT %(most)s);
 
 -- dagster_forget_events: deletes at most so many old events outside runs (sensors write them), except the latest of

@@ -336,6 +336,9 @@ SELECT name FROM unnest(%(names)s::text[]) AS n (name)
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
         UNION SELECT hashtextextended(application_name, 0) FROM pg_stat_activity WHERE application_name IS NOT NULL);
 
+-- ledger_id: what tells the Dagster runs of this ledger from those of another.
+SELECT ledger_id::text FROM tidegate.ledger;
+
 -- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch:
 -- all, less those of later batches, which are few when a batch is reported.
 SELECT rows_total - (SELECT coalesce(sum(rows), 0) FROM tidegate.batch
