@@ -11,7 +11,7 @@ from platform_defs.contract.model.digest import definitions_digest, digest_of
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.task import same_install
 from platform_defs.errors import BadInput
-from platform_defs.orchestration.assets import table_assets
+from platform_defs.orchestration.assets import continuous_job, table_assets
 from platform_defs.orchestration.broken import broken_asset, broken_assets, report_broken
 from platform_defs.orchestration.checks import verify_check
 from platform_defs.orchestration.dagster_runs.keys import topic_key
@@ -42,7 +42,12 @@ def compose(
     """
     contracts = [pipeline.contract for pipeline in pipelines]
     topics = by_topic(contracts)
-    drain, verify = drain_job(contracts), verify_job(contracts)
+    verify = verify_job(contracts)
+    staying = any(contract.limits.continuous for contract in contracts)
+    loading = [
+        *([drain_job(contracts)] if contracts else []),
+        *([continuous_job(pipelines)] if staying else []),
+    ]
     unusable, naming = broken_assets(tuple(broken)), naming_topics(topics)
     ours = keys_written(written)
     others = [topic_spec(topic) for topic in topics if topic_key(topic.name) not in ours]
@@ -53,9 +58,9 @@ def compose(
             *([topic_checks(topics)] if topics else []),
             *([schemas_checks(naming)] if naming else []),
         ],
-        jobs=[*([drain] if contracts else []), verify, prune_job(contracts)],
+        jobs=[*loading, verify, prune_job(contracts)],
         sensors=[
-            *([lag_sensor(contracts, drain, _digest(pipelines))] if contracts else []),
+            *([lag_sensor(contracts, loading, _digest(pipelines))] if contracts else []),
             observe_topics(topics),
             *([schemas_sensor(naming)] if naming else []),
             *([report_broken(unusable)] if unusable else []),

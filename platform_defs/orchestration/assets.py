@@ -5,12 +5,14 @@ its tables are reported: selecting `bank/balances` alone is allowed, and does no
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
@@ -21,6 +23,8 @@ from platform_defs.errors.words import plural
 from platform_defs.orchestration.checks import check_specs
 from platform_defs.orchestration.dagster_runs.keys import (
     BESIDE,
+    CONTINUOUS_JOB,
+    CONTINUOUS_OP,
     FAILED,
     HANDS_OVER,
     LEAVE,
@@ -30,6 +34,7 @@ from platform_defs.orchestration.dagster_runs.keys import (
     topic_key,
 )
 from platform_defs.orchestration.dagster_runs.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
+from platform_defs.orchestration.jobs import NO_RETRIES
 from platform_defs.orchestration.reporting.halts import halt_metadata
 from platform_defs.orchestration.scheduler.continuous import Continuous, RunBudget, SchedulerInputs
 from platform_defs.orchestration.scheduler.rounds import MAX_CONCURRENT_TURNS, in_rounds
@@ -86,29 +91,73 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
         spark: SparkResource,
         run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> Iterator[dg.MaterializeResult[None]]:
-        try:
-            _drain(context, pipelines, spark)
-        except TidegateError as error:  # no ledger or no broker: no pipeline was tried
-            context.log.error(str(error))
-            raise dg.Failure(str(error), allow_retries=False) from error
-        except STORAGE_AWAY as error:
-            raise dg.Failure(
-                f"Dagster's storage did not answer, so the run ends: {error}", allow_retries=False
-            ) from error
+        selected = context.selected_asset_keys | {key.asset_key for key in context.selected_asset_check_keys}
+        names = of_tables(selected, [item.contract for item in pipelines])
+        with _failing_in_words(context.log):
+            _drain(context.op_execution_context, pipelines, names, spark)
         yield from ()
 
     return drain_topics
 
 
-def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spark: SparkResource) -> None:
+class ContinuousConfig(dg.Config):
+    """The options of a continuous run."""
+
+    pipelines: list[str] = Field(description="The pipelines that the run is started for.")
+
+
+def continuous_job(pipelines: Sequence[Pipeline]) -> dg.JobDefinition:
+    """Return the job of the run that stays for pipelines of low latency. It selects no assets: an asset that an
+    unfinished run has selected counts as in progress, and what depends on it would not be started until the run ends.
+    """
+
+    @dg.op(
+        name=CONTINUOUS_OP,
+        description="Loads topics into their tables as messages arrive. Each log line begins with the pipeline's name.",
+    )
+    def drain_continuously(
+        context: dg.OpExecutionContext,
+        config: ContinuousConfig,
+        spark: SparkResource,
+        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+    ) -> None:
+        with _failing_in_words(context.log):
+            _drain(context, pipelines, config.pipelines, spark)
+
+    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
+        name=CONTINUOUS_JOB,
+        tags=NO_RETRIES,
+        description="Loads new messages of the pipelines with a latency of a few seconds. The sensor `lag` starts it.",
+    )
+    def drain_continuous() -> None:
+        drain_continuously()
+
+    return drain_continuous
+
+
+@contextmanager
+def _failing_in_words(log: dg.DagsterLogManager) -> Generator[None]:
+    """Fail the run if there is no ledger, no broker or no storage of Dagster's: no pipeline was tried."""
+    try:
+        yield
+    except TidegateError as error:
+        log.error(str(error))
+        raise dg.Failure(str(error), allow_retries=False) from error
+    except STORAGE_AWAY as error:
+        raise dg.Failure(f"Dagster's storage did not answer, so the run ends: {error}", allow_retries=False) from error
+
+
+def _drain(
+    context: dg.OpExecutionContext, pipelines: Sequence[Pipeline], names: Collection[str], spark: SparkResource
+) -> None:
+    """Work on the pipelines with these `names`, and on others as the run's policy has it."""
     contracts, endpoints = [item.contract for item in pipelines], connection()
     survey = Survey(endpoints)
     survey.ledger.migrate()
     own, ledger_id = context.run.run_id, survey.ledger_id()
     for run_id in report_dead(context.instance, survey.live_runs, contracts, ledger_id, besides=own):
         context.log.warning(f"run {run_id} was shown as started, but its process is gone: it is now reported as failed")
-    asked = of_tables(context.selected_asset_keys | {k.asset_key for k in context.selected_asset_check_keys}, contracts)
-    chosen = [item for item in contracts if item.pipeline in asked]
+    chosen = [item for item in contracts if item.pipeline in names]
     warm_up(chosen)  # imports Great Expectations while Spark starts
     turns = Turns(context, pipelines, endpoints, survey.ledger, spark, stays=stays(context.run))
     try:
@@ -129,7 +178,7 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
         raise failure
 
 
-def _tag_failed(context: dg.AssetExecutionContext, names: Sequence[str]) -> None:
+def _tag_failed(context: dg.OpExecutionContext, names: Sequence[str]) -> None:
     """Name up to ten failed pipelines in a tag of the run. If Dagster's storage is away, only the tag is lost."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     try:
@@ -139,7 +188,7 @@ def _tag_failed(context: dg.AssetExecutionContext, names: Sequence[str]) -> None
 
 
 def _policy(
-    context: dg.AssetExecutionContext, contracts: Sequence[Contract], chosen: Sequence[Contract], survey: Survey
+    context: dg.OpExecutionContext, contracts: Sequence[Contract], chosen: Sequence[Contract], survey: Survey
 ) -> EverythingThere | WhatIsDue:
     """Return the run's policy: what is due if the sensor started it, everything there if a person did."""
     if not scheduled(context.run):
@@ -151,7 +200,7 @@ def _policy(
 
 
 def _continuous(
-    context: dg.AssetExecutionContext, contracts: Sequence[Contract], survey: Survey, turns: Turns
+    context: dg.OpExecutionContext, contracts: Sequence[Contract], survey: Survey, turns: Turns
 ) -> dict[str, Exception]:
     """Stay for the pipelines whose latency is a few seconds. Return what turns raised, by pipeline."""
     own, instance = context.run.run_id, context.instance
@@ -185,7 +234,7 @@ def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own:
 
     A run that Dagster shows as ended must leave: the sensor has started another one, and tags this one no more.
     """
-    records, run = live(instance, contracts, besides=own), instance.get_run_by_id(own)
+    run = instance.get_run_by_id(own)
     tags: Mapping[str, str] = run.tags if run else {}
     records = live(instance, contracts, tags.get(LEDGER_TAG), besides=own)
     by_hand = asked_by_hand((item.dagster_run for item in records if item.start_time), contracts)

@@ -19,7 +19,10 @@ from platform_defs.errors.words import plural
 from platform_defs.orchestration.dagster_runs.keys import (
     BESIDE,
     CONTINUOUS,
+    CONTINUOUS_JOB,
+    CONTINUOUS_OP,
     DEFINITIONS,
+    DRAIN_JOB,
     LAG_SENSOR,
     LEAVE,
     PIPELINE_TAG,
@@ -48,7 +51,9 @@ FIRST_PAUSE, MAX_PAUSE = 10.0, 300.0  # seconds after one that failed sooner, th
 ENDED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 
 
-def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -> dg.SensorDefinition:
+def lag_sensor(
+    contracts: Sequence[Contract], jobs: Sequence[AssetJob | dg.JobDefinition], definitions: str
+) -> dg.SensorDefinition:
     """Return the sensor of these contracts; `definitions` is the digest of their pipelines.
 
     Its ticks fail while Kafka or Postgres does not answer at all, or the embedded one is not running.
@@ -56,7 +61,7 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=LAG_SENSOR,
-        job=job,
+        jobs=jobs,
         minimum_interval_seconds=min(max(EVERY, len(contracts) // PIPELINES), RARELY),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
@@ -201,12 +206,13 @@ def keep_one(
         )
     if (seconds := pause()) > 0:
         return dg.SensorResult(skip_reason=f"the continuous run has failed and restarts in {seconds:.0f} s")
-    keys = [key for item in (late or seen)[:MOST] for key in table_keys(item.contract)]
-    why = f"a latency of less than {CONTINUOUS_BELOW:.0f} s: {', '.join(item.contract.pipeline for item in seen)}"
+    names = [item.contract.pipeline for item in seen]
+    why = f"a latency of less than {CONTINUOUS_BELOW:.0f} s: {', '.join(names)}"
     tags = {STARTED_FOR: why[:1000], DEFINITIONS: working.definitions, CONTINUOUS: IT_STAYS}
     if working_ones := beside(working.scheduled, working.definitions):
         tags[BESIDE] = " ".join(working_ones)
-    return dg.SensorResult(run_requests=[dg.RunRequest(asset_selection=keys, asset_check_keys=[], tags=tags)])
+    config = {"ops": {CONTINUOUS_OP: {"config": {"pipelines": names}}}}
+    return dg.SensorResult(run_requests=[dg.RunRequest(job_name=CONTINUOUS_JOB, run_config=config, tags=tags)])
 
 
 def _waited(item: Seen, waits: Waits, now: float) -> float:
@@ -269,7 +275,7 @@ def _request(due: Sequence[Due], seen: Sequence[Seen], working: Working) -> dg.R
         tags[BESIDE] = " ".join(working_ones)
     if len(due) == 1:
         tags[PIPELINE_TAG] = due[0].pipeline
-    return dg.RunRequest(asset_selection=keys, asset_check_keys=[], tags=tags)
+    return dg.RunRequest(job_name=DRAIN_JOB, asset_selection=keys, asset_check_keys=[], tags=tags)
 
 
 def _names(due: Sequence[Due]) -> str:

@@ -8,7 +8,7 @@ from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
-from platform_defs.orchestration.dagster_runs.keys import DRAIN_JOB
+from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS_JOB, CONTINUOUS_OP, DRAIN_JOB
 from resources.spark.session import SparkResource
 from tests.support.world import KeptSpark
 
@@ -23,6 +23,15 @@ def execute(
     """Run these pipelines in process. Without `tags`, the run looks as if a user started it."""
     job = compose(pipelines, spark=spark or KeptSpark()).resolve_job_def(DRAIN_JOB)
     return job.execute_in_process(instance=instance, asset_selection=selected, tags=tags, raise_on_error=False)
+
+
+def execute_continuously(
+    instance: DagsterInstance, *pipelines: Pipeline, tags: Mapping[str, str], spark: SparkResource | None = None
+) -> dg.ExecuteInProcessResult:
+    """Run the continuous job of these pipelines in process."""
+    job = compose(pipelines, spark=spark or KeptSpark()).resolve_job_def(CONTINUOUS_JOB)
+    config = {"ops": {CONTINUOUS_OP: {"config": {"pipelines": [pipeline.name for pipeline in pipelines]}}}}
+    return job.execute_in_process(run_config=config, instance=instance, tags=tags, raise_on_error=False)
 
 
 def failure(result: dg.ExecuteInProcessResult) -> dg.Failure:

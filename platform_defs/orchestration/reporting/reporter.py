@@ -52,7 +52,7 @@ class Reporter:
 
     def __init__(
         self,
-        context: dg.AssetExecutionContext,
+        context: dg.OpExecutionContext,
         contract: Contract,
         ledger: Ledger,
         endpoints: Endpoints,

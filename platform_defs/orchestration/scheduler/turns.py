@@ -46,7 +46,7 @@ class Turns:
 
     def __init__(
         self,
-        context: dg.AssetExecutionContext,
+        context: dg.OpExecutionContext,
         pipelines: Sequence[Pipeline],
         endpoints: Endpoints,
         ledger: Ledger,

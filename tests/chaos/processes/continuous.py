@@ -18,7 +18,7 @@ from tests.chaos.processes.dagster import reported
 from tests.chaos.processes.kills import Trickle
 from tests.chaos.runs import Run, joined, limited, shipped
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.support.dagster_runs import execute, table_keys
+from tests.support.dagster_runs import execute_continuously, table_keys
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import KeptSpark, World, transfers
 
@@ -81,7 +81,7 @@ def play_continuous(
             return session
 
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
-        execute(instance, pipeline, tags=FOR_GOOD, spark=Joined())
+        execute_continuously(instance, pipeline, tags=FOR_GOOD, spark=Joined())
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def staying(instance: DagsterInstance, *pipelines: Pipeline) -> Iterator[Any]:
     tags = {**FOR_GOOD, "test": pipelines[0].name}
 
     def run() -> None:
-        results.append(execute(instance, *pipelines, tags=tags))
+        results.append(execute_continuously(instance, *pipelines, tags=tags))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

@@ -4,11 +4,24 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from dagster import AssetCheckKey, DagsterInstance, DagsterRun, DagsterRunStatus
+from dagster import (
+    AssetCheckKey,
+    AssetKey,
+    AssetMaterialization,
+    AutomationCondition,
+    DagsterInstance,
+    DagsterRun,
+    DagsterRunStatus,
+    Definitions,
+    asset,
+    evaluate_automation_conditions,
+)
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import NOT_HALTED
-from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, DRAIN_JOB
+from platform_defs.definitions import compose
+from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, CONTINUOUS_JOB
 from platform_defs.orchestration.reporting import reporter
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
@@ -110,8 +123,10 @@ def test_a_tick_asks_for_a_run_that_stays_and_leaves_the_others_as_they_are(
     contracts = [soon.contract, later.contract]
     (request,) = look(instance, contracts, Survey(world.endpoints), None, "digest").run_requests or []
     assert CONTINUOUS in request.tags
-    assert request.asset_selection == table_keys(soon)
-    run = DagsterRun(DRAIN_JOB, status=DagsterRunStatus.STARTED, tags={**request.tags})
+    assert request.asset_selection is None
+    run = DagsterRun(
+        CONTINUOUS_JOB, run_config=request.run_config, status=DagsterRunStatus.STARTED, tags={**request.tags}
+    )
     instance.add_run(run)
     try:
         assert _asked(look(instance, contracts, Survey(world.endpoints), None, "digest")) == []
@@ -122,6 +137,36 @@ def test_a_tick_asks_for_a_run_that_stays_and_leaves_the_others_as_they_are(
 
 def _asked(found: object) -> Sequence[object]:
     return getattr(found, "run_requests", None) or []
+
+
+@pytest.mark.longest
+def test_an_asset_of_two_tables_is_requested_while_a_run_stays_for_both_and_one_is_idle(
+    world: World, instance: DagsterInstance
+) -> None:
+    busy, idle = world.new_pipeline(lag_seconds=1.0), world.new_pipeline("append", lag_seconds=1.0)
+    world.send(busy, transfers(8))
+    world.send(idle, views(3))
+    assert execute(instance, busy, idle).success
+    (table, *_), (other, *_) = table_keys(busy), table_keys(idle)
+
+    @asset(
+        key=AssetKey(["downstream", busy.name]), deps=[table, other], automation_condition=AutomationCondition.eager()
+    )
+    def downstream() -> None: ...
+
+    definitions = Definitions.merge(compose([busy, idle]), Definitions(assets=[downstream]))
+    instance.report_runless_asset_event(AssetMaterialization(downstream.key))
+    before = evaluate_automation_conditions(definitions, instance)
+    with staying(instance, busy, idle) as ended:
+        world.send(busy, transfers(8, start=8))
+        wait_for(lambda: len(reported(instance, table)) == 2)
+        found = evaluate_automation_conditions(definitions, instance, cursor=before.cursor)
+        assert found.get_requested_partitions(downstream.key) == {None}
+    assert ended[0].success
+    key = AssetCheckKey(table, "message_decodes")
+    shown = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+    assert shown.run_id == ended[0].run_id
+    assert shown.status == AssetCheckExecutionRecordStatus.SUCCEEDED
 
 
 @pytest.mark.longest

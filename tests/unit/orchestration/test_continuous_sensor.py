@@ -13,7 +13,16 @@ from assets import find_contract
 from platform_defs.contract.model.contract import Contract, Limits
 from platform_defs.offsets import PartitionView, Position, TopicView
 from platform_defs.orchestration.assets import ends_with, other_runs
-from platform_defs.orchestration.dagster_runs.keys import BESIDE, CONTINUOUS, DEFINITIONS, DRAIN_JOB, STARTED_FOR
+from platform_defs.orchestration.dagster_runs.keys import (
+    BESIDE,
+    CONTINUOUS,
+    CONTINUOUS_JOB,
+    CONTINUOUS_OP,
+    DEFINITIONS,
+    LEAVE,
+    STARTED_FOR,
+)
+from platform_defs.orchestration.dagster_runs.runs import selected
 from platform_defs.orchestration.scheduler.handover import HANDOVER, READY, SHIFT, ScheduledRun, beside, to_leave
 from platform_defs.orchestration.scheduler.waiting import Seen, Waiting
 from platform_defs.orchestration.sensors import (
@@ -27,11 +36,13 @@ from platform_defs.orchestration.sensors import (
     pause_after,
     restart_pause,
 )
+from resources.dagster.run_session import LEDGER_TAG
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 from tests.support.world import renamed
 
 PAGE_VIEWS = find_contract("web_page_views")
 NOW = 10_000.0
+OURS = "8f1f0c5e-0000-4000-8000-000000000000"  # the ledger
 
 
 def seen(name: str, *, state: PipelineState = "active", unread: int = 3) -> Seen:
@@ -53,9 +64,14 @@ STAYS = ScheduledRun("r", READY + 1, "digest")
 
 
 def test_a_run_is_kept_though_nothing_is_unread() -> None:
-    (request,) = kept([seen("a", unread=0), seen("b", unread=0)])
+    both = [seen("a", unread=0), seen("b", unread=0)]
+    (request,) = kept(both)
     assert CONTINUOUS in request.tags
-    assert len(request.asset_selection or []) == 2
+    assert request.job_name == CONTINUOUS_JOB
+    assert selected(dg.DagsterRun(CONTINUOUS_JOB, run_config=request.run_config), [item.contract for item in both]) == [
+        "a",
+        "b",
+    ]
     assert kept([seen("a")], STAYS) == []
     assert kept([]) == []
 
@@ -101,9 +117,12 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield found
 
 
-def added(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, definitions: str = "digest") -> dg.DagsterRun:
-    tags = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS, DEFINITIONS: definitions}
-    run = dg.DagsterRun(DRAIN_JOB, status=status, tags=tags)
+def added(
+    instance: dg.DagsterInstance, status: dg.DagsterRunStatus, definitions: str = "digest", ledger_id: str = OURS
+) -> dg.DagsterRun:
+    tags = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS, DEFINITIONS: definitions, LEDGER_TAG: ledger_id}
+    config = {"ops": {CONTINUOUS_OP: {"config": {"pipelines": ["a"]}}}}
+    run = dg.DagsterRun(CONTINUOUS_JOB, run_config=config, status=status, tags=tags)
     instance.add_run(run)
     return run
 
@@ -111,8 +130,9 @@ def added(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, definitions
 def test_runs_that_fail_before_they_start_are_started_again_after_a_pause_too(instance: dg.DagsterInstance) -> None:
     for _ in range(3):
         instance.report_run_failed(added(instance, dg.DagsterRunStatus.STARTING), "the process did not start")
-    assert 2 * FIRST_PAUSE < restart_pause(instance, "digest", time.time()) <= 4 * FIRST_PAUSE
-    assert restart_pause(instance, "changed", time.time()) == 0.0
+    assert 2 * FIRST_PAUSE < restart_pause(instance, OURS, "digest", time.time()) <= 4 * FIRST_PAUSE
+    assert restart_pause(instance, OURS, "changed", time.time()) == 0.0
+    assert restart_pause(instance, "another", "digest", time.time()) == 0.0
 
 
 class Look:
@@ -120,6 +140,9 @@ class Look:
 
     def __init__(self) -> None:
         self.ledger = self
+
+    def ledger_id(self) -> str:
+        return OURS
 
     def live_runs(self, run_ids: Iterable[str]) -> set[str]:
         return set(run_ids)
@@ -142,6 +165,21 @@ def test_runs_that_fail_at_once_are_started_after_a_pause_also_while_an_earlier_
     found = look(instance, contracts, survey, None, "digest")
     assert not found.run_requests
     assert "has failed and restarts in" in str(found.skip_reason)
+
+
+def test_the_runs_of_another_ledger_are_neither_counted_nor_asked_to_leave(instance: dg.DagsterInstance) -> None:
+    survey: Any = Look()
+    contracts = [item.contract for item in survey.look(())]
+    others = [
+        added(instance, dg.DagsterRunStatus.STARTED, definitions, "another") for definitions in ("digest", "changed")
+    ]
+    (request,) = look(instance, contracts, survey, None, "digest").run_requests or []
+    assert request.tags[LEDGER_TAG] == OURS
+    assert BESIDE not in request.tags
+    for run in others:
+        found = instance.get_run_by_id(run.run_id)
+        assert found
+        assert LEAVE not in found.tags
 
 
 def test_a_run_that_stays_fails_where_spark_has_ended_before_any_turn_failed() -> None:
