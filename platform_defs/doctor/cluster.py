@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from platform_defs.doctor.addresses import UNTRIED, Address, Answer, Broker, Seen, Trouble
 from platform_defs.doctor.findings import Finding, Severity, error, warning, well
 from platform_defs.doctor.reach import Advertised, Case, explain
+from platform_defs.errors.words import plural
 
 
 @dataclass(frozen=True)
@@ -170,8 +171,8 @@ def _alone(looks: Looks) -> Iterator[Finding]:
         yield warning(
             "kafka",
             str(seen.address),
-            f"{looks.source} has only one address, and the cluster has {len(seen.answer.brokers)} brokers: while "
-            f"the broker at {seen.address} is down, no client can connect, although the other brokers are "
+            f"{looks.source} has only one address, and the cluster has {plural(len(seen.answer.brokers), 'broker')}: "
+            f"while the broker at {seen.address} is down, no client can connect, although the other brokers are "
             "available.",
             f"Add a second address, such as {others[0]}.",
         )

@@ -48,7 +48,7 @@ def findings(looks: Sequence[TopicLook]) -> list[Finding]:
     together = well(
         "topics",
         "topics",
-        f"{len(fine):,} topics have a leader and all replicas in sync for every partition, and can be read.",
+        f"{plural(len(fine), 'topic')} can be read: every partition has a leader and all replicas in sync.",
     )
     return [together, *(finding for finding in found if finding.severity is not Severity.OK)]
 

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from platform_defs.encoding.documents import CannotEncode, shown
+from platform_defs.errors.words import plural
 from platform_defs.formats.avro.schema import Fixed, Logical, Primitive, spelled
 from platform_defs.times import EPOCH
 
@@ -104,7 +105,7 @@ def _of_bytes(of: Primitive | Fixed, value: bytes) -> bytes:
     if isinstance(of, Primitive):
         return sized_bytes(value)
     if len(value) != of.size:
-        raise _Misfit(f"it has {len(value)} bytes, not {of.size}")
+        raise _Misfit(f"it has {plural(len(value), 'byte')}, not {of.size}")
     return value
 
 

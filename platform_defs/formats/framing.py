@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model.contract import Fault, Framing
+from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.arrow import int64s
 from platform_defs.formats.blocks.buffer import Bytes, Integers, Mask
 from platform_defs.formats.blocks.excerpt import excerpt
@@ -22,7 +23,7 @@ from platform_defs.formats.blocks.writer_schema import Part
 
 HEADERS: dict[Part, str] = {"value": "__value_schema_id", "key": "__key_schema_id"}
 
-_PREFIX = 5  # bytes: the magic byte, and the id
+FRAME = 5  # bytes: the magic byte, and the id
 _GUID = 17  # bytes: a byte 1, and the GUID
 _NO_VALUE = {
     "value": ("NullValue", "the message has no value (a tombstone); only upsert tables accept those"),
@@ -104,16 +105,16 @@ class _Block:
 
     def by_prefix(self, wanted: Mask) -> None:
         """Group messages by the id before their payloads."""
-        long_enough = wanted & (self.stops - self.starts >= _PREFIX)
+        long_enough = wanted & (self.stops - self.starts >= FRAME)
         rows = np.flatnonzero(long_enough)
         at = self.starts[rows]
         ids = np.zeros(len(rows), np.int64)
-        for place in range(1, _PREFIX):
+        for place in range(1, FRAME):
             ids = ids << 8 | self.data[at + place]
         framed = (self.data[at] == 0) & (ids != 0)  # no registry gives the id 0
         for number, found in _by_value(ids[framed]):
             indexes = rows[framed][found]
-            self.groups.append(Group(str(number), indexes, self.starts[indexes] + _PREFIX, self.stops[indexes]))
+            self.groups.append(Group(str(number), indexes, self.starts[indexes] + FRAME, self.stops[indexes]))
         unframed = wanted.copy()
         unframed[rows[framed]] = False
         for row in np.flatnonzero(unframed).tolist():
@@ -155,6 +156,19 @@ class _Block:
         return Unframed(self.data, tuple(self.groups), sorted(self.faults, key=lambda fault: fault.index))
 
 
+def frame_hint(value: bytes) -> str:
+    """Return a sentence for a message that could not be read, if it may begin with a frame that the contract does not
+    declare; else an empty text. `value`: its first bytes.
+    """
+    number = int.from_bytes(value[1:FRAME])
+    if value[:1] != b"\0" or len(value) < FRAME or not number:
+        return ""
+    return (
+        f". The message begins with a zero byte and what may be a schema id ({number}): if its producer uses a schema "
+        "registry, set framing: prefix in the contract"
+    )
+
+
 def one_group(groups: Sequence[Group]) -> Group:
     """Return groups of one block as one, under the key of the first."""
     indexes = np.concatenate([group.indexes for group in groups])
@@ -191,8 +205,8 @@ class _Header:
 
 
 def _header(written: bytes, *, protobuf: bool) -> _Header:
-    if written[:1] == b"\0" and len(written) >= _PREFIX:
-        key, behind = str(int.from_bytes(written[1:_PREFIX])), written[_PREFIX:]
+    if written[:1] == b"\0" and len(written) >= FRAME:
+        key, behind = str(int.from_bytes(written[1:FRAME])), written[FRAME:]
     elif written[:1] == b"\1" and len(written) >= _GUID:
         key, behind = str(UUID(bytes=written[1:_GUID])), written[_GUID:]
     else:
@@ -212,13 +226,13 @@ def _are_indexes(written: bytes) -> bool:
 
 def _likeness(value: bytes, length: int) -> str:
     """Describe the probable format of an unframed value, by its first bytes."""
-    if length < _PREFIX:
-        return f"it has only {length} bytes" if length != 1 else "it has only 1 byte"
+    if length < FRAME:
+        return f"it has only {plural(length, 'byte')}"
     if value.lstrip()[:1] in (b"{", b"["):
         return "it looks like JSON without a schema"
     if value[:1] == b"\3" and value[1] in (0, 5) and length >= 18:
         return "it looks like the framing of AWS Glue's serializer (18 bytes)"
-    if value[:_PREFIX] == bytes(_PREFIX) and length >= 9:
+    if value[:FRAME] == bytes(FRAME) and length >= 9:
         number = int.from_bytes(value[1:9])
         return (
             f"it looks like Apicurio's framing of 8 bytes (id {number}); its serializer can write Confluent's 4 bytes"

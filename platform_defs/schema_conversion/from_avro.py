@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
+from platform_defs.errors.words import plural
 from platform_defs.formats.avro.fields import scalar_column
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.schema import (
@@ -96,4 +97,4 @@ def _column(of: Definite) -> tuple[str, str]:
         return kind, note
     if isinstance(of, Primitive | Fixed) and of.not_decimal:
         return kind, spelled(of)
-    return kind, f"fixed of {of.size} bytes" if isinstance(of, Fixed) and of.logical is None else ""
+    return kind, f"fixed of {plural(of.size, 'byte')}" if isinstance(of, Fixed) and of.logical is None else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from platform_defs.errors.words import plural
 from platform_defs.topics.observed import Observed, ObservedTopic
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.steps import Create, Seen, Step, after, made_by, same_overrides
@@ -46,7 +47,7 @@ def _what(seen: Seen, now: ObservedTopic) -> str:
     if seen.topic_id != now.topic_id:
         return f"it was deleted and recreated (its id was {seen.topic_id} and is now {now.topic_id})"
     if len(seen.replicas) != len(now.partitions):
-        return f"it had {len(seen.replicas)} partitions and now has {len(now.partitions)}"
+        return f"it had {plural(len(seen.replicas), 'partition')} and now has {len(now.partitions)}"
     if seen.replicas != now.replicas:
         return "the replicas of its partitions have changed"
     names = sorted({*seen.overrides, *now.overrides})

@@ -11,6 +11,7 @@ import typer
 from platform_defs.cli.cluster import reassign
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json, print_line
 from platform_defs.errors import BrokerAway
+from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.cluster.health import Health
@@ -209,8 +210,8 @@ def _print_election(
         print_json({"before": was, "after": found, "refused": failed})
         return
     print_line(
-        f"{found['preferred']} of {found['partitions']} partitions are led by their preferred replica (before: "
-        f"{was['preferred']}); {found['offline']} have no leader (before: {was['offline']})."
+        f"{found['preferred']} of {plural(found['partitions'], 'partition')} are led by their preferred replica "
+        f"(before: {was['preferred']}); {found['offline']} have no leader (before: {was['offline']})."
     )
     for (name, number), why in sorted(refused.items()):
         print_line(f"{name}[{number}]: {why}")

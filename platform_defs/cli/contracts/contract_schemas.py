@@ -10,6 +10,7 @@ import typer
 
 from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json, print_line, print_text
+from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
@@ -138,4 +139,6 @@ def _show_import(made: Imported, path: Path, output: Output) -> None:
         return
     for note in made.notes:
         print_line(f"- {note}")
-    print_line(f"{path} is a contract with {made.fields} fields. Review it; the next run of {made.pipeline} uses it.")
+    print_line(
+        f"{path} is a contract with {plural(made.fields, 'field')}. Review it; the next run of {made.pipeline} uses it."
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
+from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.pipeline import Pipeline
@@ -80,7 +81,7 @@ def _verified(wanted: Pipeline, endpoints: Endpoints, decided: Adoption) -> Adop
         report = verify(
             whole,
             endpoints,
-            progress=lambda done, total: show(f"{done} of {total} messages compared"),
+            progress=lambda done, total: show(f"{done:,} of {plural(total, 'message')} compared"),
             hides=wanted.contract,
         )
     return decided.verified(ok=report.ok, digest=report.digest, found=report.explanation)

@@ -199,7 +199,9 @@ def show(
     readable = partial(_readable, hidden=hidden)
     headers = {f"header {name}": readable(content) for name, content in found.headers}
     print_fields({**_facts(found), "key": readable(found.key), **headers})
-    print_line(f"value ({len(found.value)} bytes):" if found.value is not None else "value: none (a tombstone)")
+    print_line(
+        f"value ({plural(len(found.value), 'byte')}):" if found.value is not None else "value: none (a tombstone)"
+    )
     if found.value is not None:
         print_line(readable(found.value) or "-")
 

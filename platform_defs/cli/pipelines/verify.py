@@ -5,6 +5,7 @@ import typer
 from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
 from platform_defs.errors import TidegateError
+from platform_defs.errors.words import plural
 
 NOT_COMPARED = 3  # the exit code
 
@@ -67,7 +68,9 @@ def verify(
         with quoting_nothing(f"verify {pipeline}", hides=True):
             wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
             with progress() as show:
-                report = compare(wanted, endpoints, progress=lambda done, of: show(f"{done} of {of} messages compared"))
+                report = compare(
+                    wanted, endpoints, progress=lambda done, of: show(f"{done:,} of {plural(of, 'message')} compared")
+                )
     except TidegateError as error:
         _report_not_compared(pipeline, output, error)
         raise

@@ -16,6 +16,7 @@ from platform_defs.contract.model.reserved import MESSAGE_DECODES, ROW_IS_ACCEPT
 from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
 from platform_defs.errors import BadInput, GateFailed, Halt
 from platform_defs.errors.halts import BlockingCheckFailed
+from platform_defs.errors.words import plural
 
 SAMPLES = 10
 GATE_TRIES = 8  # tries before the batch halts its pipeline: about an hour of them (`back_off`)
@@ -100,7 +101,7 @@ def rejection(pipeline: str, failed: BlockingCheckFailed, checks: Sequence[Check
     names = ", ".join(f"{item['check']} on {item['table']} ({_brief(item['observed'])})" for item in failed.checks)
     seen = f"batch {failed.batch_id} failed {names}. Nothing was published, and the offsets did not move."
     if failed.tries >= GATE_TRIES:
-        return Halt(pipeline, failed, f"{seen} The batch was checked {failed.tries} times.")
+        return Halt(pipeline, failed, f"{seen} The batch was checked {plural(failed.tries, 'time')}.")
     return GateFailed(
         f"{pipeline}: {seen} Correct the contract's rule or the producer of the messages; the next try checks the "
         "same offsets again. To publish the batch anyway, or turn its messages into dead letters: tidegate resolve "
@@ -112,4 +113,4 @@ def rejection(pipeline: str, failed: BlockingCheckFailed, checks: Sequence[Check
 def _brief(observed: Mapping[str, Any]) -> str:
     if "observed_value" in observed:
         return f"observed {observed['observed_value']}"
-    return f"{observed.get('failed', 'some')} rows failed"
+    return f"{plural(observed['failed'], 'row')} failed" if "failed" in observed else "some rows failed"

@@ -59,8 +59,8 @@ def _halt(contract: Contract, staged: Staged, faults: Sequence[FaultGroup], late
     return Halt(
         contract.pipeline,
         detail,
-        f"{dead} of {staged.messages} messages of batch {batch_id} would be dead letters, "
-        f"{latest.dead_letters} of the latest {latest.messages} messages; the contract allows at most "
+        f"{dead:,} of {plural(staged.messages, 'message')} of batch {batch_id} would be dead letters, "
+        f"{latest.dead_letters:,} of the latest {plural(latest.messages, 'message')}; the contract allows at most "
         f"{limits.dead_letter_share:.0%}, from {plural(limits.dead_letter_minimum, 'dead letter')} on{broken}. "
         "Nothing was published.",
     )

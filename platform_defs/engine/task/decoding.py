@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.contract import Contract, Fault
 from platform_defs.engine.ports.schema_ports import NamedSchema, SchemaFinder
 from platform_defs.engine.task.message_keys import KeyColumn, key_texts
 from platform_defs.engine.task.metadata_columns import with_metadata
@@ -21,7 +21,7 @@ from platform_defs.formats.blocks.block import Block
 from platform_defs.formats.blocks.decoded import Decoded, in_order
 from platform_defs.formats.blocks.writer_schema import Part
 from platform_defs.formats.framed import Find, FramedReader, reader_of_file
-from platform_defs.formats.framing import HEADERS
+from platform_defs.formats.framing import FRAME, HEADERS, frame_hint
 from platform_defs.formats.supported import decode
 
 NO_SCHEMAS: Mapping[NamedSchema, int] = {}
@@ -83,9 +83,9 @@ class BlockDecoder:
         values = block.values if chosen is None else block.values.take(chosen)
         if not self._contract.wire.framed:
             if self._contract.format == "json":
-                return DecodedBlock(decode(self._contract, values), NO_SCHEMAS)
+                return DecodedBlock(_with_hints(decode(self._contract, values), values), NO_SCHEMAS)
             found = self._of_file.read(values, None)
-            return DecodedBlock(found.decoded, NO_SCHEMAS, found.skipped)
+            return DecodedBlock(_with_hints(found.decoded, values), NO_SCHEMAS, found.skipped)
         return self._framed("value", partition, block, values, chosen)
 
     def keys(self, partition: int, block: Block) -> KeyColumn:
@@ -171,6 +171,16 @@ def _spread(column: Column, indexes: pa.Int64Array, length: int) -> Column:
     at[rows], absent[rows] = np.arange(len(rows)), False
     places: Any = pa.array(at, mask=absent)  # an index, or null
     return column.take(places)
+
+
+def _with_hints(decoded: Decoded, values: pa.BinaryArray) -> Decoded:
+    """Return the same; faults of messages that may be framed, although the contract declares no framing, say so."""
+    faults = list[Fault]()
+    for fault in decoded.faults:
+        value: Any = values[fault.index].as_buffer()  # not copied
+        hint = "" if value is None else frame_hint(value[:FRAME].to_pybytes())
+        faults.append(replace(fault, message=f"{fault.message}{hint}") if hint else fault)
+    return replace(decoded, faults=faults)
 
 
 def _moved(decoded: Decoded, start: int) -> Decoded:

@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
+from platform_defs.errors.words import plural
 from platform_defs.formats.avro.schema import (
     NULL,
     Array,
@@ -190,7 +191,7 @@ def _bytes(value: bytes, logical: Logical | None) -> str:
 def _decimal(value: bytes, scale: int) -> JsonNumber:
     if len(value) > _MAX_DECIMAL_BYTES or scale > _MAX_SCALE:
         most = f"at most {_MAX_DECIMAL_BYTES:,} bytes and scale {_MAX_SCALE:,} are supported"
-        raise Wrong("OutOfRange", f"holds a decimal of {len(value):,} bytes and scale {scale:,}; {most}")
+        raise Wrong("OutOfRange", f"holds a decimal of {plural(len(value), 'byte')} and scale {scale:,}; {most}")
     text = with_point(int.from_bytes(value, "big", signed=True), scale)
     return JsonNumber(text) if scale else JsonInteger(text)
 

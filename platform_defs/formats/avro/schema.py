@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from platform_defs.errors.words import plural
+
 PrimitiveName = Literal["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
 
 
@@ -178,7 +180,7 @@ def spelled(of: AvroType) -> str:
         case Map():
             return "a map"
         case Union():
-            return f"a union of {len(of.branches)} types"
+            return f"a union of {plural(len(of.branches), 'type')}"
         case Reference():
             return of.name
 

@@ -6,12 +6,13 @@ then are the values converted, in the contract's order: the first that does not 
 
 from typing import Any
 
+from platform_defs.errors.words import plural
 from platform_defs.formats.avro.arrays import array_to, items, scalar
 from platform_defs.formats.avro.documents import json_of
 from platform_defs.formats.avro.resolve import Node, Plan, Target, targets_of
 from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Union, spelled
 from platform_defs.formats.avro.values import Convert, convert_to
-from platform_defs.formats.avro.walk import Walk, Wrong, counted
+from platform_defs.formats.avro.walk import Walk, Wrong
 from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.blocks.reason import Reason
 
@@ -45,7 +46,7 @@ class MessageReader:
         self._value(walk, self._plan.root, root, found)
         walk.place, walk.field = "", None
         if left := len(walk.data) - walk.at:
-            raise walk.wrong("TrailingBytes", f"the record has ended, with {counted(left, 'byte')} left", walk.at)
+            raise walk.wrong("TrailingBytes", f"the record has ended, with {plural(left, 'byte')} left", walk.at)
 
     def _node(self, walk: Walk, node: Node, found: list[Any]) -> None:
         """Read a field of a record that is taken apart."""

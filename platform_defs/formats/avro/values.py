@@ -8,9 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.errors.words import plural
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.documents import clock, text_of, with_point
-from platform_defs.formats.avro.walk import Wrong, counted
+from platform_defs.formats.avro.walk import Wrong
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.texts import plain_value
@@ -80,7 +81,7 @@ def _timestamp(raw: int, per_second: int) -> int:
         what = f"is {raw:,} {_UNITS[per_second]} from 1970; years run from 0001 to 9999 in UTC"
         raise Wrong("OutOfRange", what)
     if lost:
-        what = f"is {raw:,} nanoseconds; a timestamp keeps microseconds, and nothing is rounded"
+        what = f"is {plural(raw, 'nanosecond')}; a timestamp keeps microseconds, and nothing is rounded"
         raise Wrong("TooManyDecimals", what)
     return micros
 
@@ -89,7 +90,9 @@ def _decimal(unscaled: int, size: int, scale: int, of: ColumnType) -> Decimal:
     """Return unscaled / 10**scale. Raises Wrong if it does not fit exactly."""
     if abs(unscaled) >= 10 ** (of.precision - of.scale + scale):
         whole = of.precision - of.scale
-        raise Wrong("OutOfRange", f"is {_shown(unscaled, size, scale)}; {of.name} has {whole} digits before the point")
+        raise Wrong(
+            "OutOfRange", f"is {_shown(unscaled, size, scale)}; {of.name} has {plural(whole, 'digit')} before the point"
+        )
     finer = scale - of.scale
     if finer > 0:
         unscaled, lost = divmod(unscaled, 10**finer)
@@ -102,7 +105,7 @@ def _decimal(unscaled: int, size: int, scale: int, of: ColumnType) -> Decimal:
 def _shown(unscaled: int, size: int, scale: int) -> str:
     """Format the number; a very long one by its size, since Python takes long to print it."""
     if size > _MAX_DIGITS_SHOWN or scale > 100:
-        return f"a number of {counted(size, 'byte')}"
+        return f"a number of {plural(size, 'byte')}"
     return excerpt(with_point(unscaled, scale))
 
 

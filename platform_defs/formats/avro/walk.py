@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+from platform_defs.errors.words import plural
 from platform_defs.formats.avro.schema import (
     Array,
     AvroType,
@@ -35,11 +36,6 @@ class Wrong(Exception):
     def __init__(self, error_class: str, message: str, field: str | None = None) -> None:
         super().__init__(message)
         self.reason = Reason(error_class, message, field)
-
-
-def counted(number: int, what: str) -> str:
-    """Format a count: 1 byte, 2,000 bytes."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 class Walk:
@@ -97,7 +93,7 @@ class Walk:
         start = self.at
         if size > len(self.data) - start:
             left = len(self.data) - start
-            raise self.wrong("TruncatedAvro", f"{counted(size, 'byte')} should follow, and {left:,} are left", start)
+            raise self.wrong("TruncatedAvro", f"{plural(size, 'byte')} should follow, with {left:,} left", start)
         self.at += size
         return start
 
@@ -111,9 +107,7 @@ class Walk:
     def symbol(self, of: Enum) -> str:
         start, index = self.at, self.long()
         if not 0 <= index < len(of.symbols):
-            what = (
-                f"index {index} is not in the enum {excerpt(of.name)}, which has {counted(len(of.symbols), 'symbol')}"
-            )
+            what = f"index {index} is not in the enum {excerpt(of.name)}, which has {plural(len(of.symbols), 'symbol')}"
             raise self.wrong("InvalidEnum", what, start)
         return of.symbols[index]
 
@@ -140,7 +134,7 @@ class Walk:
             start = self.at
             yield abs(count)
             if size is not None and size != self.at - start:
-                what = f"the block declares {counted(size, 'byte')}, but its items take {self.at - start:,}"
+                what = f"the block declares {plural(size, 'byte')}, but its items take {self.at - start:,}"
                 raise self.wrong("InvalidLength", what, size_at)
         self.depth -= 1
 
@@ -148,10 +142,8 @@ class Walk:
         """Read the number of items in a block; if it is negative, the block's size in bytes follows."""
         start, count = self.at, self.long()
         if not empty and abs(count) > len(self.data) - self.at:
-            left = counted(len(self.data) - self.at, "byte")
-            raise self.wrong(
-                "TruncatedAvro", f"{counted(abs(count), 'item')} should follow, and {left} are left", start
-            )
+            left = plural(len(self.data) - self.at, "byte")
+            raise self.wrong("TruncatedAvro", f"{plural(abs(count), 'item')} should follow, with {left} left", start)
         return count
 
     def deeper(self) -> None:

@@ -1,5 +1,6 @@
 """Texts of a uuid, a time or bytes: columns of them, and single ones."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 
 SHAPES = {"uuid": rf"\A{UUID}\z", "time": rf"\A{TIME}\z", "bytes": rf"\A{BASE64}\z"}  # for RE2, by the type's name
+_long_fraction = re.compile(r"(\.[0-9]{6})[0-9]+").search
 _ZEROS_BEHIND = r"(?:(\.[0-9]*[1-9])0*|\.0+)?Z?\z"
 
 
@@ -47,7 +49,7 @@ def _uuid(raw: str) -> str | Reason:
 
 
 def _time(raw: str) -> str | Reason:
-    return plain_time(raw) or Reason("InvalidTime", not_a("time of a day", raw, "10:00:00.123456"))
+    return plain_time(raw) or Reason("InvalidTime", not_a("time of a day", raw, "10:00:00.123456", plain_time))
 
 
 def _bytes(raw: str) -> bytes | Reason:
@@ -55,6 +57,12 @@ def _bytes(raw: str) -> bytes | Reason:
     return Reason("InvalidBase64", f'is "{excerpt(raw)}", which is not base64') if found is None else found
 
 
-def not_a(what: str, raw: str, example: str) -> str:
-    """Return the sentence for a text of another form."""
+def not_a(what: str, raw: str, example: str, read: Callable[[str], Any] = lambda _: None) -> str:
+    """Return the sentence for a text of another form. `read`, for times: returns something for a text of the right
+    form. A text that has it but for decimals after the sixth is told so.
+    """
+    fraction = _long_fraction(raw)
+    if fraction and read(f"{raw[: fraction.end(1)]}{raw[fraction.end() :]}"):
+        decimals = len(fraction[0]) - 1
+        return f'is "{excerpt(raw)}", which has {decimals:,} decimals; at most six are read, and nothing is rounded'
     return f'is "{excerpt(raw)}", which is not a {what} such as "{example}"'

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from platform_defs.contract.model.column_types import JSON
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.message_path import spell_path
+from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
@@ -122,7 +123,7 @@ def parsed(value: bytes | None) -> Any:
     if value is None:
         return Reason("NullValue", "the message has no value (a tombstone); only upsert tables accept those")
     if not value.strip():
-        what = f"blank: {len(value)} bytes of whitespace" if value else "empty"
+        what = f"blank: {plural(len(value), 'byte')} of whitespace" if value else "empty"
         return Reason("EmptyValue", f"the value is {what}")
     if value.startswith(_BOM):
         return Reason("InvalidJson", "the value begins with a byte-order mark, which JSON does not allow")

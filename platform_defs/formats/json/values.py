@@ -30,6 +30,7 @@ import pyarrow as pa
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Unit
 from platform_defs.contract.model.message_path import MessagePath, spell_path
+from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.arrays import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
@@ -169,7 +170,7 @@ def _decimal(raw: Any, of: ColumnType) -> Any:
     exponent += len(written) - len(digits) - len(fraction)
     if len(digits) + exponent > of.precision - of.scale:
         whole = of.precision - of.scale
-        return Reason("OutOfRange", f"is {excerpt(raw)}; {of.name} has {whole} digits before the point")
+        return Reason("OutOfRange", f"is {excerpt(raw)}; {of.name} has {plural(whole, 'digit')} before the point")
     if exponent < -of.scale:
         return Reason("TooManyDecimals", f"is {excerpt(raw)}; {of.name} keeps {of.scale} and nothing is rounded")
     return Decimal(f"{sign}{digits}e{exponent}")
@@ -203,7 +204,9 @@ def _timestamp(raw: Any) -> Any:
     if type(raw) is not str:
         return wrong_type(raw, 'a timestamp, such as "2026-11-01T10:00:00Z"')
     if not _is_timestamp(raw):
-        return Reason("InvalidTimestamp", not_a("timestamp with a zone", raw, "2026-11-01T10:00:00.123456Z"))
+        return Reason(
+            "InvalidTimestamp", not_a("timestamp with a zone", raw, "2026-11-01T10:00:00.123456Z", _is_timestamp)
+        )
     try:
         return datetime.fromisoformat(raw).astimezone(UTC)
     except (ValueError, OverflowError):  # the year 0000, or beyond 9999 by its zone

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.json_text import MAX_BYTES, json_text
 from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
@@ -124,7 +125,7 @@ def _timestamp(_shape: MessageShape, tree: Tree) -> str:
     seconds, nanos = tree.get(1, 0), tree.get(2, 0)
     if not 0 <= nanos < 1_000_000_000:
         raise RefusedMessage(
-            "InvalidTimestamp", f"holds a timestamp of {nanos:,} nanoseconds; 0 to 999,999,999 are valid"
+            "InvalidTimestamp", f"holds a timestamp of {plural(nanos, 'nanosecond')}; 0 to 999,999,999 are valid"
         )
     if not FIRST_SECOND <= seconds <= LAST_SECOND:
         raise RefusedMessage("OutOfRange", f"holds a timestamp {seconds:,} seconds from 1970; years are 0001 to 9999")
@@ -135,7 +136,8 @@ def _duration(_shape: MessageShape, tree: Tree) -> str:
     seconds, nanos = tree.get(1, 0), tree.get(2, 0)
     if abs(seconds) > _MAX_DURATION or abs(nanos) >= 1_000_000_000 or seconds * nanos < 0:
         raise RefusedMessage(
-            "OutOfRange", f"holds {seconds:,} seconds and {nanos:,} nanoseconds, which is not a valid duration"
+            "OutOfRange",
+            f"holds {plural(seconds, 'second')} and {plural(nanos, 'nanosecond')}, which is not a valid duration",
         )
     return f"{'-' if seconds < 0 or nanos < 0 else ''}{abs(seconds)}{_fraction(abs(nanos))}s"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.shapes import (
@@ -188,12 +189,14 @@ class TreeReader:
         """Return the start and the end of a value with a length in front of it."""
         length, after = self._number(at, stop)
         if after - at > _MAX_BYTES_OF_TAG or length > _LONGEST:
-            raise _malformed(f"gives a length of {length:,} bytes", at)
+            raise _malformed(f"gives a length of {plural(length, 'byte')}", at)
         return after, self._after(after, length, stop)
 
     def _after(self, at: int, length: int, stop: int) -> int:
         if length > stop - at:
-            raise _malformed(f"is cut off: its length is {length:,} bytes, but only {stop - at:,} are left", at)
+            raise _malformed(
+                f"is cut off: its length is {plural(length, 'byte')}, more than the {stop - at:,} left", at
+            )
         return at + length
 
     def _number(self, at: int, stop: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.texts import utf8_text
@@ -63,7 +64,7 @@ def _scaled(unscaled: int, scale: int, of: ColumnType) -> Decimal | Reason:
     zeros = len(str(abs(unscaled))) - len(digits)
     if len(digits) + zeros - scale > of.precision - of.scale:
         whole = of.precision - of.scale
-        return Reason("OutOfRange", f"is {excerpt(written)}; {of.name} has {whole} digits before the point")
+        return Reason("OutOfRange", f"is {excerpt(written)}; {of.name} has {plural(whole, 'digit')} before the point")
     if scale - zeros > of.scale:
         return Reason("TooManyDecimals", f"is {excerpt(written)}; {of.name} keeps {of.scale} and nothing is rounded")
     return Decimal((int(unscaled < 0), tuple(map(int, digits)), zeros - scale))
@@ -71,7 +72,7 @@ def _scaled(unscaled: int, scale: int, of: ColumnType) -> Decimal | Reason:
 
 def _decimal_of_bytes(raw: bytes, scale: int, of: ColumnType) -> Decimal | Reason:
     if len(raw) > _MAX_BYTES_OF_DECIMAL:
-        return Reason("OutOfRange", f"is a number of {len(raw):,} bytes; {of.name} has {of.precision} digits")
+        return Reason("OutOfRange", f"is a number of {len(raw):,} bytes; {of.name} has {plural(of.precision, 'digit')}")
     return _scaled(int.from_bytes(raw, "big", signed=True), scale, of)
 
 
@@ -98,9 +99,11 @@ def _date(parts: Sequence[Any]) -> date | Reason:
 def _timestamp(parts: Sequence[Any]) -> datetime | Reason:
     seconds, nanos = parts
     if not 0 <= nanos < 1_000_000_000:
-        return Reason("InvalidTimestamp", f"has {nanos:,} nanoseconds; the valid range is 0 to 999,999,999")
+        return Reason("InvalidTimestamp", f"has {plural(nanos, 'nanosecond')}; the valid range is 0 to 999,999,999")
     if nanos % 1_000:
-        return Reason("InvalidTimestamp", f"has {nanos:,} nanoseconds; it keeps microseconds and nothing is rounded")
+        return Reason(
+            "InvalidTimestamp", f"has {plural(nanos, 'nanosecond')}; it keeps microseconds and nothing is rounded"
+        )
     if not FIRST_SECOND <= seconds <= LAST_SECOND:
         return Reason("OutOfRange", f"is {seconds:,} seconds from 1970; years run from 0001 to 9999 in UTC")
     return EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1_000)

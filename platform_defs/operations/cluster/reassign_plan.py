@@ -9,6 +9,7 @@ from platform_defs.cluster.moves import Site, led_evenly, rearranged
 from platform_defs.cluster.observed import Bytes, Observed, Replicas, by_topic
 from platform_defs.cluster.reassignment import Reassignment, TopicPlan
 from platform_defs.errors import BadInput, TopicMissing
+from platform_defs.errors.words import plural
 from platform_defs.operations.cluster.observe_cluster import Look
 
 
@@ -70,7 +71,7 @@ def _racks(seen: Observed, wanted: Wanted, replicas: int) -> dict[int, str | Non
             f"plan without it: --without {away[0].id}"
         )
     if len(site) < (needed := wanted.replication_factor or replicas):
-        raise BadInput(f"{needed} replicas need as many brokers, but only {len(site)} are available")
+        raise BadInput(f"{plural(needed, 'replica')} cannot be placed: {plural(len(site), 'broker')} available")
     return {broker.id: broker.rack for broker in site}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from platform_defs.cluster.reassignment import THROTTLE, Reassignment, TopicPlan
 from platform_defs.errors import BrokerAway, TidegateError
+from platform_defs.errors.words import plural
 from platform_defs.operations.cluster.observe_cluster import Look
 from platform_defs.operations.cluster.reassign import Progress, Reassigning, Record
 from platform_defs.topics.plan import Plan
@@ -35,7 +36,7 @@ class Moves:
             return
 
         def show_progress(at: Progress) -> None:
-            show(f"{len(at.moving)} partitions in progress and {len(at.waiting)} waiting")
+            show(f"{plural(len(at.moving), 'partition')} in progress and {len(at.waiting)} waiting")
 
         begun = self._reassigning.begin(moves, THROTTLE)
         ended = self._reassigning.wait(begun.kept, MOVED, show_progress)

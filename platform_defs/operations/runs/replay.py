@@ -31,6 +31,7 @@ from platform_defs.errors import (
     LedgerMissing,
     MessagesSuspected,
 )
+from platform_defs.errors.words import plural
 from platform_defs.offsets import Position, check_positions
 from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import Endpoints
@@ -175,7 +176,7 @@ class Replay:
             try:
                 for batch in self._batches(context, history, say):
                     done += batch.messages
-                    say(f"{done} of {history.messages} messages read again")
+                    say(f"{done:,} of {plural(history.messages, 'message')} read again")
             except Halt as halt:
                 raise BadInput(
                     f"the replay stopped ({halt.code}): {halt.reason} The live tables have not changed. Fix the cause, "

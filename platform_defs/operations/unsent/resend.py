@@ -16,6 +16,7 @@ from typing import Protocol
 from uuid import UUID
 
 from platform_defs.errors import NotDelivered, TopicMissing
+from platform_defs.errors.words import plural
 from platform_defs.offsets import TopicView
 from platform_defs.operations.unsent.unsent_search import Place, Refusal, refusal, search
 from platform_defs.producing.outcomes import Outcome
@@ -143,7 +144,7 @@ class Resending:
                     failed |= self._try(held, sender, [item], done)
             held.fail({key: (error.code, error.reason, error.outcome) for key, error in failed.items()})
             done.failed.update(error.reason for error in failed.values())
-            self.show(f"{done.sent:,} messages sent to {topic}")
+            self.show(f"{plural(done.sent, 'message')} sent to {topic}")
             if any(error.outcome != "poison" and error.reason not in OF_ONE for error in failed.values()):
                 done.stopped = True
                 return

@@ -102,7 +102,7 @@ def search(
             of_key[keys[item.unsent_id]].append(item)
     parts = ranges((item.log.before for item in wanted), now)
     total, read, shown_at = sum(map(len, parts)), 0, time.monotonic()
-    show(f"searching {total:,} offsets of {now.topic} for {plural(len(looking), 'message')}")
+    show(f"searching {plural(total, 'offset')} of {now.topic} for {plural(len(looking), 'message')}")
     for part in parts:
         for block in source.read(part, now.cluster_id):
             offsets = block.offsets if isinstance(block.offsets, range) else integers(block.offsets)
@@ -117,7 +117,7 @@ def search(
                     older[:] = [item for item in older if item.unsent_id not in overtaken]
             read += len(block.values)
             if time.monotonic() - shown_at > SHOWN_EVERY:
-                show(f"searched {read:,} of {total:,} offsets of {now.topic}")
+                show(f"searched {read:,} of {plural(total, 'offset')} of {now.topic}")
                 shown_at = time.monotonic()
     return Found(places, frozenset(overwriting))
 

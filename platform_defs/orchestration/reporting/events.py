@@ -87,12 +87,14 @@ def sentence(batches: Sequence[Published]) -> str:
     which = f"batch {last}" if len(batches) == 1 else f"{len(batches)} batches, {first} to {last}"
     messages, rows, dead = (sum(getattr(b, name) for b in batches) for name in ("messages", "rows", "dead_letters"))
     upsert, left = changes(batches), filtered(batches)
-    written = f"{upsert.upserted:,} rows upserted, {upsert.deleted:,} deleted" if upsert else f"{rows:,} rows"
+    written = (
+        f"{plural(upsert.upserted, 'row')} upserted, {upsert.deleted:,} deleted" if upsert else plural(rows, "row")
+    )
     skipped = sum(batch.skipped_records for batch in batches)
     seconds = sum(sum(batch.timings.values()) for batch in batches)
     return (
-        f"{which}: {messages:,} messages, {written}{f', {left:,} filtered' if left else ''}, {dead:,} dead letters"
-        f"{f', {skipped:,} skipped' if skipped else ''} in {seconds:.2f} s"
+        f"{which}: {plural(messages, 'message')}, {written}{f', {left:,} filtered' if left else ''}, "
+        f"{plural(dead, 'dead letter')}{f', {skipped:,} skipped' if skipped else ''} in {seconds:.2f} s"
     )
 
 

@@ -13,6 +13,7 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget
 from platform_defs.errors import BrokerAway, Fenced, LedgerAway, PipelineHeld
+from platform_defs.errors.words import plural
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.scheduler.handover import HANDOVER, SHIFT
 from platform_defs.orchestration.scheduler.run_policy import FULL_POLL_SECONDS, OtherRuns, Turned
@@ -51,7 +52,7 @@ class RunBudget:
         that had settled, None before that; `memory`: those that it uses now.
         """
         if batches >= self.batches:
-            return f"it has published {batches:,} batches"
+            return f"it has published {plural(batches, 'batch', 'batches')}"
         if needed is not None and memory > max(needed * self.growth, needed + self.least_growth):
             return f"its memory use grew from {needed / 1e6:,.0f} MB to {memory / 1e6:,.0f} MB"
         return None

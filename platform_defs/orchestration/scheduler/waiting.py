@@ -147,9 +147,9 @@ def due(lag: int, waiting: Waiting | None, limits: Limits, now: float) -> str | 
     if waiting is None:
         return None
     if lag >= limits.lag_messages:
-        return f"{lag:,} unread messages (the contract's lagMessages: {limits.lag_messages:,})"
+        return f"{plural(lag, 'unread message')} (the contract's lagMessages: {limits.lag_messages:,})"
     waited = now - waiting.since
     if waited >= limits.lag_seconds:
         allowed = f"the contract's latency: {limits.lag_seconds:.0f} s"
-        return f"{lag:,} unread messages, the oldest unread for {waited:.0f} s ({allowed})"
+        return f"{plural(lag, 'unread message')}, the oldest unread for {waited:.0f} s ({allowed})"
     return None

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AclOperation, OffsetSpec
 
 from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, TidegateError, TopicMissing, error_policy
 from platform_defs.errors.error_policy import ErrorPolicy
+from platform_defs.errors.words import plural
 from platform_defs.kafka.groups import CLASSIC, CONSUMER, DEAD, EMPTY, STABLE, Bounds, Group, Member, Place
 from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
@@ -193,7 +194,7 @@ class GroupClient:
             failed = [one for one in partitions if one.error is not None]
             if failed:
                 first, others = failed[0], len(partitions) - len(failed)
-                partly = f" ({others} of {len(partitions)} offsets were committed)" if others else ""
+                partly = f" ({others} of {plural(len(partitions), 'offset')} committed)" if others else ""
                 raise self._error(first.error, f"{place} in {first.topic}-{first.partition}{partly}", needed)
         except _Active as error:
             raise ChangedMeanwhile(

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from platform_defs.errors import error_policy
 from platform_defs.errors.error_policy import ErrorPolicy
+from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.block import timestamp_ms
 from platform_defs.kafka.groups import Place
 from resources.kafka.client.reader import Reader
@@ -68,5 +69,7 @@ def first_unread(options: Mapping[str, Any], offsets: Mapping[Place, int], secon
                 waiting.discard(place)
                 consumer.pause([TopicPartition(*place)])
     if waiting:
-        problems[f"{len(waiting)} of {len(offsets)} partitions returned no message within {seconds:.0f} s"] = None
+        problems[
+            f"{len(waiting)} of {plural(len(offsets), 'partition')} returned no message within {seconds:.0f} s"
+        ] = None
     return FirstUnread(timestamps=found, problems=tuple(problems))

@@ -31,7 +31,7 @@ def test_a_batch_counts_the_messages_that_its_transform_filtered(
     pipeline = world.new_pipeline(transform=transform)
     (batch,) = world.send_and_drain(pipeline, [*(transfer(n, f"{n + 1}.00") for n in range(6)), b"not json"])
     assert (batch.messages, batch.dead_letters, batch.filtered, batch.rows) == (7, 1, filtered, rows)
-    counted = f"7 messages, {rows} rows{f', {filtered} filtered' if filtered else ''}, 1 dead letters in "
+    counted = f"7 messages, {rows} rows{f', {filtered} filtered' if filtered else ''}, 1 dead letter in "
     assert counted in sentence([batch])
 
 

@@ -77,7 +77,7 @@ def test_a_topic_that_is_missing_is_named(look: Look) -> None:
 
 
 def test_more_replicas_than_brokers_are_refused(look: Look, topic: str) -> None:
-    with pytest.raises(BadInput, match="2 replicas need as many brokers, but only 1"):
+    with pytest.raises(BadInput, match="2 replicas cannot be placed: 1 broker available"):
         plan(look, Wanted((topic,), replication_factor=2))
 
 

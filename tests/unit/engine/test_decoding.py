@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pytest
 
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field, Format, Framing, WireFormat
@@ -122,6 +123,14 @@ def test_the_last_header_of_the_name_counts() -> None:
     decoder = BlockDecoder(contract("header"), Remembered({(1, "7"): INTEGER}))
     assert read(decoder, [Delivered(0, b"\4", named), Delivered(1, b"\4")]) == {0: 2, 1: "MissingSchemaHeader"}
     assert read(decoder, [Delivered(0, b"\4"), Delivered(1, b"\6", named)], [1]) == {0: 3}
+
+
+@pytest.mark.parametrize(("kind", "payload"), [("json", b'{"n":1}'), ("avro", b"\2"), ("json", b"\xff")])
+def test_a_frame_that_the_contract_does_not_declare_is_named(kind: Format, payload: bytes) -> None:
+    (block,) = message_blocks([Delivered(0, b"\0\0\0\1\7" + payload), Delivered(1, b"\2\4\0"), Delivered(2, None)])
+    found = BlockDecoder(contract("none", kind, INTEGER), None).read(0, block, None).decoded
+    hint = "(263): if its producer uses a schema registry, set framing: prefix"
+    assert [hint in fault.message for fault in found.faults] == [True, False, False]
 
 
 def test_messages_that_name_no_schema_are_of_the_one_beside_the_contract() -> None:

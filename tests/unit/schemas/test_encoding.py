@@ -94,7 +94,7 @@ def test_an_avro_value_is_written_as_fastavro_does(of: Any, value: str, datum: A
         ("string", "5", "f: 5 is not a string"),
         ("string", "null", "f: null is not a string"),
         ("bytes", '"?"', "it is not base64"),
-        ({"type": "fixed", "name": "F", "size": 2}, '"AA=="', "it has 1 bytes, not 2"),
+        ({"type": "fixed", "name": "F", "size": 2}, '"AA=="', "it has 1 byte, not 2"),
         ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, '"C"', r'f: "C" is not one of A, B \(the enum E\)'),
         ({"type": "array", "items": "int"}, '[1, "x"]', r'f\[1\]: "x" is not an int'),
         ({"type": "map", "values": "int"}, '{"a": "x"}', r'f\.a: "x" is not an int'),

@@ -79,12 +79,12 @@ def truncated(field: str) -> bytes:
 
 BAD: list[tuple[str, str | None, bytes, str]] = [
     ("TruncatedAvro", "name", b"", "in name, at byte 0 of 0: the message ends in the middle of a number"),
-    ("TruncatedAvro", "name", b"\x04a", "in name, at byte 1 of 2: 2 bytes should follow, and 1 are left"),
-    ("TruncatedAvro", "flag", truncated("flag"), "in flag, at byte 3 of 3: 1 byte should follow, and 0 are left"),
-    ("TruncatedAvro", "rate", truncated("rate") + b"1234567", "8 bytes should follow, and 7 are left"),
+    ("TruncatedAvro", "name", b"\x04a", "in name, at byte 1 of 2: 2 bytes should follow, with 1 left"),
+    ("TruncatedAvro", "flag", truncated("flag"), "in flag, at byte 3 of 3: 1 byte should follow, with 0 left"),
+    ("TruncatedAvro", "rate", truncated("rate") + b"1234567", "8 bytes should follow, with 7 left"),
     ("TruncatedAvro", None, message()[:-1], "in tags, at byte 24 of 24: the message ends in the middle of a number"),
-    ("TruncatedAvro", None, spoiled("tags", varint(2**31)), "2,147,483,648 items should follow, and 0 bytes are left"),
-    ("TruncatedAvro", "name", varint(2**31) + b"a", "2,147,483,648 bytes should follow, and 1 are left"),
+    ("TruncatedAvro", None, spoiled("tags", varint(2**31)), "2,147,483,648 items should follow, with 0 bytes left"),
+    ("TruncatedAvro", "name", varint(2**31) + b"a", "2,147,483,648 bytes should follow, with 1 left"),
     ("TrailingBytes", None, message() + b"\0", "at byte 25 of 26: the record has ended, with 1 byte left"),
     (
         "InvalidBranch",
@@ -114,7 +114,7 @@ BAD: list[tuple[str, str | None, bytes, str]] = [
         "amount is 0.001; decimal(6,2) keeps 2 and nothing is round",
     ),
     ("OutOfRange", "day", message(day=3_000_000), "day is 3,000,000 days from 1970; years run from 0001 to 9999"),
-    ("TooManyDecimals", "at", message(at=1), "at is 1 nanoseconds; a timestamp keeps microseconds"),
+    ("TooManyDecimals", "at", message(at=1), "at is 1 nanosecond; a timestamp keeps microseconds"),
 ]
 
 
