@@ -171,9 +171,9 @@ class Replacement(BuiltBeside):
         if not left.none:
             differing = left.changed + left.new_columns
             raise BadInput(
-                f"in {left.name}, {plural(left.only_live, 'row')} to delete, {plural(left.only_rebuilt, 'row')} to insert "
-                f"and {differing} to change stayed as they were (does the table have triggers or rules?). Nothing was "
-                "changed",
+                f"in {left.name}, {plural(left.only_live, 'row')} to delete, {plural(left.only_rebuilt, 'row')} to "
+                f"insert and {differing:,} to change stayed as they were (does the table have triggers or rules?). "
+                "Nothing was changed",
                 field=left.name,
             )
 
