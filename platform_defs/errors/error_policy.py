@@ -97,7 +97,15 @@ SQLSTATES: Sequence[ErrorRule] = (
         ("54011",), BAD, "A table would have too many columns; dropped ones count.", staging=REFUSED, table=REFUSED
     ),
     _rows("54", "A value exceeds a limit: a key too long for its index, JSON nested too deep."),
-    _rows("P0 09 20 21 2F 38 39", "A trigger or function of the table rejects the row (RAISE, ASSERT, a routine)."),
+    ErrorRule(
+        ("P0", "2F", "38", "39"),
+        BAD,
+        "A trigger or function of the table rejects the row (RAISE, ASSERT, a routine). An event trigger, a trigger or "
+        "a hook of the database's owner refuses another statement.",
+        staging=REFUSED,
+        table=REFUSED,
+    ),
+    _rows("09 20 21", "A trigger or function of the table rejects the row."),
     _rows("40002", "A deferred constraint is violated."),
     _same("42501", BAD, "The database user lacks a right, or row-level security applies to it."),
     _same("28 0L 0P 2B", BAD, "The database user may not log in, or a role or grant is missing."),

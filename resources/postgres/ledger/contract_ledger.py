@@ -19,7 +19,7 @@ from platform_defs.evolution.renames import left_columns, repeated
 from platform_defs.evolution.statements import NOT_NULL, ColumnShape, Shapes, Statement
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.postgres.ledger.schema_ledger import schema_of
-from resources.postgres.session.connection import Connection, dict_rows, queries, refusal
+from resources.postgres.session.connection import Connection, as_ours, dict_rows, queries, refusal, refused_by_owner
 from resources.postgres.tables.tables import closed_list, identifier
 
 REFUSED = (
@@ -220,12 +220,16 @@ def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Sta
         except psycopg.errors.LockNotAvailable:
             raise
         except psycopg.errors.InsufficientPrivilege as error:
+            if refused_by_owner(error):
+                raise as_ours(error, hides=True) from None
             raise BadInput(
                 f"Postgres refuses {item.sql}: {error.diag.message_primary}. Only a table's owner may change it: run "
                 "tidegate contract apply as the owner, or grant the owner's role to this one. Nothing was changed",
                 field=item.table,
             ) from error
         except REFUSED as error:
+            if refused_by_owner(error):
+                raise as_ours(error, hides=True) from None  # a trigger may quote a row
             raise BadInput(
                 f"Postgres refuses {item.sql}: {_message(error)}. Remove the obstacle, such as a view that uses the "
                 "column, and apply again. Nothing was changed",
@@ -237,7 +241,7 @@ def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Sta
 def _message(error: psycopg.Error) -> str:
     """Return Postgres' message, with the objects that depend on a column, but nothing that quotes a row."""
     of_rows = (error.sqlstate or "")[:2]
-    if of_rows in ("22", "P0"):
+    if of_rows == "22":
         return refusal(error, hides=True)
     details = f" ({' '.join(error.diag.message_detail.split())})" if error.diag.message_detail else ""
     details = "" if of_rows == "23" else details

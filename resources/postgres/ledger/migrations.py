@@ -13,7 +13,14 @@ import psycopg
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
-from resources.postgres.session.connection import Connection, connect, database_errors, lock_timeout, queries
+from resources.postgres.session.connection import (
+    Connection,
+    connect,
+    database_errors,
+    lock_timeout,
+    queries,
+    refused_by_owner,
+)
 from resources.postgres.tables.tables import create_schema
 
 SHORT_WAIT = "1s"  # for any one lock of a migration
@@ -160,7 +167,7 @@ def _migrate(connection: Connection) -> tuple[str, ...]:
     found = version(connection) or LedgerVersion(())  # read again under the lock: another process may have been first
     found.refuse_newer()
     for name in found.missing:
-        connection.execute((MIGRATIONS / name).read_bytes())
+        connection.execute(f"-- {name}: its name in errors\n{(MIGRATIONS / name).read_text()}".encode())
         connection.execute("INSERT INTO tidegate.migration (name) VALUES (%s)", [name])
     if found.missing:
         connection.execute(queries()["fence_all"])
@@ -173,6 +180,8 @@ def _rights_explained(connection: Connection) -> Generator[None]:
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
+        if refused_by_owner(error):
+            raise
         raise _not_allowed(connection, str(error).strip()) from error
 
 

@@ -18,7 +18,14 @@ from platform_defs.evolution.statements import Given, Statement
 from platform_defs.evolution.unattended import refuse_declassified
 from resources.postgres.batch import staging_tables
 from resources.postgres.ledger.contract_ledger import ContractLedger, run
-from resources.postgres.session.connection import LOCK_WAIT, Connection, application_name, lock_timeout, queries
+from resources.postgres.session.connection import (
+    LOCK_WAIT,
+    Connection,
+    application_name,
+    lock_timeout,
+    queries,
+    refused_by_owner,
+)
 from resources.postgres.tables.live_table import refuse_unidentified
 from resources.postgres.tables.tables import check_target, identifier, unless_created_meanwhile
 
@@ -62,6 +69,8 @@ class BuiltBeside:
             connection.execute(queries()["register_pipeline"], {"pipeline": self.built.name})
             self._create(connection)
         except psycopg.errors.InsufficientPrivilege as error:
+            if refused_by_owner(error):
+                raise
             raise BadInput(
                 f"tables cannot be built beside the live ones: {str(error).strip()}. Run the replay as the owner "
                 "of the tables, with CREATE on the database (GRANT CREATE ON DATABASE ... TO ...)",

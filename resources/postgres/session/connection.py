@@ -6,15 +6,17 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString, Self, cast
 from urllib.parse import parse_qsl, quote, urlencode
 from uuid import UUID
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import Query
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
-from psycopg.rows import dict_row
+from psycopg.rows import Row, dict_row
+from typing_extensions import override
 
 from platform_defs.contract.model.classified import NOT_SHOWN
 from platform_defs.engine.task.redaction import unexpected
@@ -55,13 +57,34 @@ def connect(
     """
     with database_errors():
         address = session_url(url, name)
-        connection = psycopg.connect(address, autocommit=True, prepare_threshold=None)
+        connection = psycopg.connect(address, autocommit=True, prepare_threshold=None, cursor_factory=_NamingCursor)
         try:
             _prepare(connection, url, session_settings(address, settings))
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+class _NamingCursor(psycopg.Cursor[Row]):
+    """A cursor that notes in an error which statement Postgres refused (`refused_by_owner`)."""
+
+    @override
+    def execute(self, query: Query, *arguments: Any, **options: Any) -> Self:
+        try:
+            return super().execute(query, *arguments, **options)
+        except psycopg.Error as error:
+            error.add_note(_named(query))
+            raise
+
+
+def _named(query: Query) -> str:
+    """Return the name of a statement of sql/, or the beginning of another one up to its first value."""
+    text = query.as_string() if isinstance(query, sql.Composable) else query
+    text = text.decode() if isinstance(text, bytes) else str(text)
+    if named := re.match(r"-- ([\w.]+): ", text):
+        return named[1]
+    return re.split(r"[('\n]| AS | IS | DEFAULT | SET | USING | VALUES | WHERE ", text)[0].strip()
 
 
 def _prepare(connection: Connection, url: str, settings: Mapping[str, str]) -> None:
@@ -160,7 +183,38 @@ def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = Fals
     state = state_of(error)
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return unexpected("a statement for Postgres", error, hides=hides)  # psycopg itself refuses it
+    if place == "ledger" and refused_by_owner(error):
+        return _owners_refusal(error, hides=hides)
     return error_for_sqlstate(state, refusal(error, hides=hides), place)
+
+
+def refused_by_owner(error: psycopg.Error) -> bool:
+    """Return True if code of the database's owner has raised `error` in a statement that writes no row of a message: an
+    event trigger, a trigger, or a hook. RAISE may take any SQLSTATE.
+    """
+    state = error.sqlstate or ""
+    if error.diag.source_function == "exec_stmt_raise" and _routine(error) != "inline_code_block":  # ours has no name
+        return error_policy.of_sqlstate(state) in (ErrorPolicy.BUG, ErrorPolicy.BAD_INPUT)
+    return state[:2] in _RAISED
+
+
+_RAISED = ("P0", "2F", "38", "39")  # the classes of errors from routines
+
+
+def _routine(error: psycopg.Error) -> str | None:
+    """Return the PL/pgSQL function that raised the error, as Postgres prints it: schema.name(argument types)."""
+    found = re.match(r"PL/pgSQL function (.+?) line ", error.diag.context or "")
+    return found[1] if found else None
+
+
+def _owners_refusal(error: psycopg.Error, *, hides: bool) -> BadInput:
+    message = refusal(error, hides=True) if hides else error.diag.message_primary
+    statement, routine = next(iter(getattr(error, "__notes__", ())), "a statement"), _routine(error)
+    refuser = f"the function {routine}" if routine else "a trigger, an event trigger or a hook"
+    return BadInput(
+        f"Postgres refuses {statement}: {message} (SQLSTATE {error.sqlstate}). The database's owner decides this, by "
+        f"{refuser}. {_ALLOW}"
+    )
 
 
 def _ended(error: psycopg.Error) -> bool:
@@ -210,7 +264,8 @@ def error_for_sqlstate(state: str | None, message: str, place: Place) -> Tidegat
         case ErrorPolicy.REFUSED_ROW:
             return RowRefused(message, error_class=_error_class(state))
         case ErrorPolicy.BAD_INPUT:
-            return BadInput(f"Postgres refuses: {message} (SQLSTATE {state}). {_REMEDY.get(state or '', _SETUP)}")
+            remedy = _REMEDY.get(state or "") or (_ALLOW if (state or "")[:2] in _RAISED else _SETUP)
+            return BadInput(f"Postgres refuses: {message} (SQLSTATE {state}). {remedy}")
         case ErrorPolicy.BUG:
             return InternalError.of("a statement for Postgres", f"{message} (SQLSTATE {state})")
         case _:
@@ -222,6 +277,7 @@ def error_for_sqlstate(state: str | None, message: str, place: Place) -> Tidegat
 
 
 _SETUP = "Correct the table, the contract or the database so that they match"
+_ALLOW = "Ask the owner to allow the statement"
 _REMEDY = {
     "42501": (
         "Ask the owner to grant the missing right to the database user (GRANT ... TO ...). If the table has "

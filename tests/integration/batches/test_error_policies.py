@@ -1,14 +1,17 @@
 """The policy in platform_defs/errors/error_policy.py for each kind of error, at each place of a batch."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+import psycopg
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from psycopg import sql
 
 from platform_defs.engine.batch import RunContext
 from platform_defs.engine.ports.task_ports import Recording, Source, StagingArea
@@ -25,10 +28,14 @@ from platform_defs.errors import (
     TidegateError,
 )
 from platform_defs.errors.error_policy import ErrorPolicy, Place, of_kafka, of_sqlstate
+from platform_defs.evolution.statements import Statement
 from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange, TopicView
+from resources.dagster.storage import create_missing_tables
 from resources.endpoints import Endpoints
 from resources.kafka.admin.topic_views import KafkaTopics
+from resources.postgres.batch.lease import acquire
+from resources.postgres.ledger.contract_ledger import run
 from resources.postgres.ledger.migrations import migrate
 from resources.postgres.session.connection import connect, database_errors
 from tests.chaos.moments import play
@@ -247,6 +254,68 @@ def test_what_a_table_raises_for_one_row_is_that_messages_fault_or_no_messages(w
     assert world.ledger.batch_failures(pipeline.name) == counted[1]
     assert world.dead_letters(pipeline) == []
     assert world.ledger.status(pipeline.name).halt_code == ("keeps_failing" if kind is Halt else None)
+
+
+FREEZE = """
+CREATE FUNCTION public.freeze() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF tg_tag = current_setting('test.frozen', true) THEN
+    RAISE EXCEPTION 'no DDL: ask the DBA team' USING ERRCODE = current_setting('test.state');
+  END IF;
+END $$;
+CREATE EVENT TRIGGER freeze ON ddl_command_start EXECUTE FUNCTION public.freeze()
+"""
+
+
+def test_what_an_event_trigger_refuses_is_the_decision_of_the_databases_owner(
+    world: World, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = world.new_pipeline().contract
+    with new_database(world.endpoints.postgres_url) as url, psycopg.connect(url, autocommit=True) as owner:
+
+        def freeze(tag: str, state: str = "P0001") -> None:
+            for name, value in (("frozen", tag), ("state", state)):
+                setting = sql.Identifier("test", name)
+                owner.execute(sql.SQL("ALTER DATABASE {} SET {} = {}").format(database, setting, value))
+
+        def refused(statement: str, state: str = "P0001") -> Any:
+            words = f"Postgres refuses {re.escape(statement)}: no DDL: ask the DBA team .SQLSTATE {state}.*owner"
+            return pytest.raises(BadInput, match=f"(?s){words}.*function freeze")
+
+        def claim() -> None:
+            with closing(acquire(url, contract)):
+                pass
+
+        database = sql.Identifier(owner.info.dbname)
+        owner.execute(FREEZE.encode())
+        with subtests.test("the ledger"):
+            freeze("CREATE SEQUENCE", "42501")
+            with refused("001_ledger.sql", "42501"):
+                migrate(url)
+            freeze("nothing")
+            migrate(url)
+        name, tables = contract.pipeline, {"CREATE TABLE": "CREATE TABLE", "CREATE INDEX": "CREATE INDEX ON"}
+        for state in ("P0001", "38000", "2F003", "39P03", "42501", "23514"):
+            with subtests.test("a schema", state=state), refused(f'CREATE SCHEMA "{name}"', state):
+                freeze("CREATE SCHEMA", state)
+                claim()
+        for tag, statement in tables.items():
+            with subtests.test(tag), refused(f'{statement} "{name}"."{contract.row_table.name.partition(".")[2]}"'):
+                freeze(tag)
+                claim()
+        freeze("nothing")
+        claim()
+        freeze("ALTER TABLE")
+        alter = Statement("add", contract.row_table.name, "more", 'ADD COLUMN "more" text DEFAULT 7')
+        words = f"refuses {re.escape(alter.sql.partition(' DEFAULT')[0])}: .*freeze"
+        with subtests.test("a change of a contract"), connect(url) as changing, pytest.raises(BadInput, match=words):
+            list(run(changing, [alter]))
+        freeze("CREATE TABLE")
+        monkeypatch.setenv("TIDEGATE_DAGSTER_URL", url)
+        with (
+            subtests.test("Dagster's tables"),
+            pytest.raises(BadInput, match=r"(?s)ask the DBA team.*Ask the owner to allow"),
+        ):
+            create_missing_tables()
 
 
 @pytest.mark.slow

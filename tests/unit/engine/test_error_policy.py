@@ -129,6 +129,11 @@ EXPECTED: dict[tuple[str | None, Place], ErrorPolicy] = {
     ("57P01", "table"): ErrorPolicy.AWAY,
     ("22021", "staging"): ErrorPolicy.REFUSED_ROW,
     ("P0001", "table"): ErrorPolicy.REFUSED_ROW,
+    ("P0001", "ledger"): ErrorPolicy.BAD_INPUT,
+    ("2F005", "ledger"): ErrorPolicy.BAD_INPUT,
+    ("38000", "ledger"): ErrorPolicy.BAD_INPUT,
+    ("39P03", "ledger"): ErrorPolicy.BAD_INPUT,
+    ("21000", "ledger"): ErrorPolicy.BUG,
     ("XX000", "table"): ErrorPolicy.RETRY,
     ("XX001", "ledger"): ErrorPolicy.HALT,
     ("ZZ999", "table"): ErrorPolicy.RETRY,  # an extension's own
