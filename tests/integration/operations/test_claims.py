@@ -540,6 +540,7 @@ def in_schemas(contract: Contract, *schemas: str) -> Contract:
     )
 
 
+@pytest.mark.longest
 def test_a_schema_that_another_replay_creates_at_the_same_time_is_refused(world: World) -> None:
     first, second = world.caught_up(), world.new_pipeline()
     shared = replace(second, contract=in_schemas(second.contract, first.name, first.name))
@@ -547,7 +548,7 @@ def test_a_schema_that_another_replay_creates_at_the_same_time_is_refused(world:
     begun = [Replay(pipeline, world.endpoints, world.spark) for pipeline in (first, shared)]
 
     def create(other: Connection) -> None:
-        schema = sql.Identifier(f"{first.name}~replay")
+        schema = sql.Identifier(f"{first.name}__replay")
         other.execute(sql.SQL("CREATE SCHEMA {}").format(schema))
         other.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(schema, begun[0].live.name + "~replay"))
 
