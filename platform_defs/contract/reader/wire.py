@@ -17,13 +17,11 @@ from platform_defs.contract.reader.names import custom_values
 _STRATEGY = "subjectNameStrategy"
 _OF_REGISTRY = ("subject", _STRATEGY, "compatibility", "keyFormat")
 _LONGEST = 4 << 20  # bytes of a schema file, or of one that it imports
-_NOT_BESIDE = (
-    "google/protobuf/",
-    "google/type/",
-    "confluent/",
-)  # imports that come with the compiler, or with Tidegate
+# Imports that come with the compiler, or with Tidegate.
+_NOT_BESIDE = ("google/protobuf/", "google/type/", "confluent/")
 _import_or_other_text = re.compile(
-    r"""//[^\n]*+|/\*(?:.*?\*/|.*)|\bimport\b\s*+(?:(?:public|weak|option)\b\s*+)?(?P<quote>["'])(?P<name>[^"'\n]*+)(?P=quote)"""
+    r"""//[^\n]*+|/\*(?:.*?\*/|.*)"""
+    r"""|\bimport\b\s*+(?:(?:public|weak|option)\b\s*+)?(?P<quote>["'])(?P<name>[^"'\n]*+)(?P=quote)"""
     r"""|"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?""",
     re.DOTALL,
 )
