@@ -1,10 +1,11 @@
 r"""The text of a `json` column: any JSON value as text that Postgres' jsonb takes, without a digit lost.
 
 The text is compact, keys are in the message's order, numbers are as the message writes them. So the text does not
-depend on the message's whitespace and escapes, and jsonb's numeric gets each number exactly. A value is refused if
-jsonb refuses it, or would change it silently: \u0000, half a surrogate pair, numbers beyond numeric's range, a key that
-appears twice in an object (jsonb keeps the last), and more than 32 MB. jsonb prints numbers without exponents, so they
-count with the zeros that it writes: 1e131071 is 131,072 bytes.
+depend on the message's whitespace and escapes, and jsonb's numeric gets each number exactly, except for the sign of
+-0.0: numeric has no negative zero. A value is refused if jsonb refuses it, or would change it silently: \u0000, half a
+surrogate pair, numbers beyond numeric's range, a key that appears twice in an object (jsonb keeps the last), and more
+than 32 MB. jsonb prints numbers without exponents, so they count with the zeros that it writes: 1e131071 is 131,072
+bytes.
 """
 
 import re
