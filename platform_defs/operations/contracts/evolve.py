@@ -30,6 +30,7 @@ from resources.postgres.batch.table_claims import claim
 from resources.postgres.ledger.contract_ledger import SHORT_WAIT, ContractLedger, run
 from resources.postgres.ledger.migrations import reading, require_current
 from resources.postgres.session.connection import DURABLE, Connection, connect, database_errors, lock_timeout, queries
+from resources.postgres.tables.tables import refuse_unique
 from resources.process.settings import settings
 
 TRIES = 5  # for the locks, each for SHORT_WAIT; with the pauses between them, 13 seconds at most
@@ -271,6 +272,7 @@ def _carry_out(connection: Connection, decided: Proposal, who: str) -> None:
         crash_points.reach("apply_altered")
     for table in decided.tables:
         claim(connection, contract.pipeline, table, rebuilding=True)
+    refuse_unique(connection, contract)
     row_table = contract.row_table.name
     dropped = [item.column for item in decided.plan.statements if item.kind == "drop" and item.table == row_table]
     ledger.record(contract, who, by_command=True, dropped=dropped)

@@ -23,8 +23,10 @@ from platform_defs.engine.direct import prepare
 from platform_defs.engine.ports.run_ports import Broker
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, StagingLost
+from platform_defs.evolution.statements import Given
 from platform_defs.formats.blocks.arrow import schema_of
 from platform_defs.offsets import PartitionView, TopicView
+from platform_defs.operations.contracts.evolve import apply
 from platform_defs.samples.samples import Samples
 from platform_defs.verification.incremental import verify_new
 from resources.postgres.batch.binary_copy import copy_rows
@@ -173,6 +175,10 @@ def test_a_table_that_accepts_a_key_only_once_is_refused(world: World) -> None:
     message = r"a unique or exclusion constraint \(.*one_of_each\)\. With publication: direct"
     with pytest.raises(BadInput, match=message):
         world.drain(pipeline)
+    world.drain(replace(pipeline, contract=replace(pipeline.contract, publication="staged")))
+    raised = replace(pipeline.contract, version="9.0.0")
+    with pytest.raises(BadInput, match=message):
+        apply(world.endpoints.postgres_url, raised, Given(), "ada")
 
 
 def test_a_task_asks_the_broker_about_its_own_partition_alone(world: World) -> None:
