@@ -19,6 +19,7 @@ from dagster import DagsterInstance
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from assets import ASSETS
 from platform_defs.contract import odcs_writer
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
@@ -267,6 +268,7 @@ def test_what_was_recorded_before_a_field_was_classified_is_not_shown_afterwards
     contract = replace(pipeline.contract, fields=fields)
     (tmp_path / "bank").mkdir()
     (tmp_path / "bank" / "transfers.odcs.yaml").write_text(odcs_writer.text(contract))
+    (tmp_path / "bank" / "transfers.py").write_bytes((ASSETS / "bank" / "transfers.py").read_bytes())
     monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", world.endpoints.postgres_url)
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)

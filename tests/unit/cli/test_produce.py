@@ -32,8 +32,8 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a copy of the shipped contracts, which produce reads instead."""
-    for path in assets.ASSETS.glob("*/*.odcs.yaml"):
+    """Return a copy of the shipped contracts and transforms, which produce reads instead."""
+    for path in [*assets.ASSETS.glob("*/*.odcs.yaml"), *assets.ASSETS.glob("*/*.py")]:
         (tmp_path / path.parent.name).mkdir(exist_ok=True)
         shutil.copy(path, tmp_path / path.parent.name)
     monkeypatch.setattr(assets, "find_contract", partial(assets.find_contract, folder=tmp_path))
