@@ -163,7 +163,7 @@ def _of_batch(contract: Contract, table: Table, batch: Published, lags: Mapping[
         "filtered": batch.filtered if rows else None,
         "dead_letters": batch.dead_letters if rows else None,
         "show_dead_letters": f"tidegate dlq list {contract.pipeline}" if rows and batch.dead_letters else None,
-        "unknown_fields": f"{batch.unknown_fields:,}" if rows and batch.unknown_fields else None,
+        "unknown_fields": f"in {plural(batch.unknown_fields, 'message')}" if rows and batch.unknown_fields else None,
         "skipped_records": f"{batch.skipped_records:,}" if rows and batch.skipped_records else None,
         "schemas": _schemas_table(batch) if rows and batch.schemas else None,
         "messages_per_second": round(batch.messages / seconds) if seconds else 0,

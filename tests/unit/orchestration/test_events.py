@@ -165,6 +165,13 @@ def test_filtered_messages_are_shown_of_the_row_table_alone() -> None:
     assert "filtered" not in balances
 
 
+def test_unknown_fields_are_shown_as_a_number_of_messages() -> None:
+    batch = Published(1, CONTRACT.pipeline, (), 10, 10, 0, 49_873, (), {})
+    postings, balances = (one.metadata for one in materializations(CONTRACT, batch, None, {}))
+    assert postings["unknown_fields"].value == "in 49,873 messages"
+    assert "unknown_fields" not in balances
+
+
 def test_counts_of_several_batches_are_sums_and_not_shown_where_one_is_not_known() -> None:
     batch = Published(1, CONTRACT.pipeline, (), 4, 2, 0, 0, (), {}, filtered=2, changes=RowChanges(1, 1))
     assert together([batch, batch]).filtered == 4
