@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 from typing_extensions import override
 
 from platform_defs.cli.output import print_error
@@ -64,6 +65,9 @@ FOLDERS = {
     **dict.fromkeys(("doctor", "migrate", "psql", "rights", "stack", "ui"), "stack"),
 }
 
+# Options by their names in other commands and tools, with their names in commands that have that option.
+OTHER_NAMES = {"--count": "--limit", "--max-messages": "--limit", "--limit": "--count"}
+
 INTERRUPTED = 130  # the exit code
 
 
@@ -90,6 +94,17 @@ class Commands(TyperGroup):
     @override
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+    @override
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TyperException as error:
+            wrong: Any = error  # typer keeps its click's types private
+            meant = OTHER_NAMES.get(getattr(wrong, "option_name", ""))
+            if meant and any(meant in param.opts for param in wrong.ctx.command.params):
+                wrong.possibilities = [meant]
+            raise
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

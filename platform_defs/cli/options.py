@@ -5,6 +5,13 @@ from typing import Annotated
 import typer
 
 PipelineArgument = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
+PipelinesArgument = Annotated[
+    list[str], typer.Argument(metavar="PIPELINE", help="Pipelines, such as bank_transfers.", show_default=False)
+]
+AnyPipelinesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PIPELINE", help="Pipelines, such as bank_transfers.", show_default="all"),
+]
 TopicOrPipelineArgument = Annotated[
     str,
     typer.Argument(metavar="TOPIC|PIPELINE", help="A topic or a pipeline, such as bank.transfers or bank_transfers."),

@@ -7,15 +7,19 @@ Progress and errors go to stderr, so that stdout has the answer alone. Text for 
 import json
 import sys
 import unicodedata
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from platform_defs.errors import TidegateError
+
+Answer = TypeVar("Answer")
 
 
 class Output(StrEnum):
@@ -82,6 +86,33 @@ def print_answer(document: Any, shown: str | Callable[[], None], output: Output)
         print_line(shown)
     else:
         shown()
+
+
+def answer_each(names: Iterable[str], answer: Callable[[str], Answer]) -> dict[str, Answer | TidegateError]:
+    """Return the answer for each name, or the error in its place, which is also printed. Raises the error of a name
+    that is the only one.
+    """
+    answers, several = dict[str, Answer | TidegateError](), list(dict.fromkeys(names))
+    for name in several:
+        try:
+            answers[name] = answer(name)
+        except TidegateError as error:
+            if len(several) == 1:
+                raise
+            print_error(f"{name}: {error}")
+            answers[name] = error
+    return answers
+
+
+def print_documents(documents: Mapping[str, Mapping[str, Any] | TidegateError]) -> None:
+    """Print the document of the only name as it is; for several, `pipelines`, and `failed` with the errors."""
+    found = [document for document in documents.values() if not isinstance(document, TidegateError)]
+    failed = [
+        {"pipeline": name, "message": str(error)}
+        for name, error in documents.items()
+        if isinstance(error, TidegateError)
+    ]
+    print_json(found[0] if len(documents) == 1 else {"pipelines": found, "failed": failed})
 
 
 def print_table(

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from platform_defs.cli.kafka.content import content_json
-from platform_defs.cli.options import PipelineArgument
-from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
+from platform_defs.cli.options import AnyPipelinesArgument, PipelineArgument
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    answer_each,
+    print_documents,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
 from platform_defs.cli.pipelines.dlq_unsent import discard, list_unsent, send
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.producing.outcomes import Outcome
 
@@ -31,7 +40,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @app.command("list")
 def list_(
-    pipeline: str | None = typer.Argument(None, help="A pipeline, such as bank_transfers.", show_default="all"),
+    pipelines: AnyPipelinesArgument = None,
     reason: str | None = typer.Option(
         None,
         help="List the messages with this error class, such as currency_enum; without PIPELINE, count them.",
@@ -54,8 +63,9 @@ def list_(
     is an error name, such as _MSG_TIMED_OUT.
 
     \b
-    JSON with PIPELINE (without: pipelines, a list of such without messages,
-    and without_contract, the pipelines without a usable contract):
+    JSON with one PIPELINE (with several: pipelines, a list of such, and failed,
+    a list: pipeline, message; without: pipelines, a list of such without
+    messages, and without_contract, the pipelines without a usable contract):
       pipeline
       dead_letters  how many there are
       by_reason     stage (decode, check, transform or publish), error_class,
@@ -71,18 +81,29 @@ def list_(
                  tries, failed_at, bytes, status, settled_at, settled_by,
                  settled_reason, settled_partition, settled_offset
     """
-    if unsent:
-        if pipeline is None:
-            raise typer.BadParameter("--unsent requires a pipeline: tidegate dlq list PIPELINE --unsent")
-        list_unsent(pipeline, reason, outcome, limit or SHOWN, output)
-        return
-    if outcome is not None:
+    if outcome is not None and not unsent:
         raise typer.BadParameter("--outcome requires --unsent")
-    if pipeline is None:
-        if limit is not None:
-            raise typer.BadParameter("--limit requires a pipeline: tidegate dlq list PIPELINE --limit N")
+    if not pipelines:
+        for option, given in (("--unsent", unsent), ("--limit N", limit is not None)):
+            if given:
+                raise typer.BadParameter(f"{option} requires a pipeline: tidegate dlq list PIPELINE {option}")
         _count_all(reason, output)
         return
+
+    def answer(pipeline: str) -> dict[str, Any]:
+        if unsent:
+            return list_unsent(pipeline, reason, outcome, limit or SHOWN, output)
+        return _list(pipeline, reason, limit, output)
+
+    documents = answer_each(pipelines, answer)
+    if output is Output.json:
+        print_documents(documents)
+    if any(isinstance(document, TidegateError) for document in documents.values()):
+        raise typer.Exit(1)
+
+
+def _list(pipeline: str, reason: str | None, limit: int | None, output: Output) -> dict[str, Any]:
+    """Return the pipeline's dead letters, and print them for a person."""
     from assets import find_contract
 
     contract, ledger = find_contract(pipeline), _ledger()
@@ -90,18 +111,16 @@ def list_(
     total = sum(count.messages for count in counts)
     if output is Output.json:
         messages = _redacted(contract, ledger.dead_letters(pipeline, reason, limit or SHOWN))
-        print_json({**_counted(pipeline, counts), "messages": [asdict(item) for item in messages]})
-        return
+        return {**_counted(pipeline, counts), "messages": [asdict(item) for item in messages]}
     print_line(f"{pipeline} has {plural(total, 'dead letter')}" + (f" of class {reason}" if reason else ""))
-    if not total:
-        return
-    if reason is None and limit is None:
+    if total and reason is None and limit is None:
         examples = _redacted(contract, ledger.dead_letter_examples(pipeline))
         _print_by_reason(counts, examples)
         if examples:
             print_line(f"To list messages: tidegate dlq list {pipeline} --reason {examples[0].error_class}")
-    else:
+    elif total:
         _print_messages(_redacted(contract, ledger.dead_letters(pipeline, reason, limit or SHOWN)), total)
+    return {}
 
 
 def _count_all(reason: str | None, output: Output) -> None:

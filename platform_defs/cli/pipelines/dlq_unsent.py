@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from platform_defs.cli.options import ExecuteAsShownOption, ExpectOption, PipelineArgument, ReasonOption
-from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, print_line, print_table, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 from platform_defs.errors.words import plural
 from platform_defs.producing.outcomes import Outcome
@@ -21,22 +21,24 @@ if TYPE_CHECKING:
     from resources.postgres.ledger.unsent import UnsentCount, UnsentLedger, UnsentLine
 
 
-def list_unsent(pipeline: str, reason: str | None, outcome: Outcome | None, limit: int, output: Output) -> None:
-    """Print what producers could not deliver; `reason` is the name of an error."""
+def list_unsent(
+    pipeline: str, reason: str | None, outcome: Outcome | None, limit: int, output: Output
+) -> dict[str, Any]:
+    """Return what producers could not deliver, and print it for a person; `reason` is the name of an error."""
     ledger = taken_in(pipeline)
     counts = ledger.counts(pipeline, reason, outcome)
     found = ledger.lines(pipeline, reason, outcome, limit)
     still_open = sum(count.messages for count in counts if count.status == "open")
     if output is Output.json:
         by_reason, messages = [asdict(count) for count in counts], [asdict(item) for item in found]
-        print_json({"pipeline": pipeline, "unsent": still_open, "by_reason": by_reason, "messages": messages})
-        return
+        return {"pipeline": pipeline, "unsent": still_open, "by_reason": by_reason, "messages": messages}
     print_line(f"{pipeline} has {plural(still_open, 'message that was', 'messages that were')} not delivered")
     if counts:
         heads = ["topic", "outcome", "error", "status", "messages"]
         print_table(heads, [(c.topic, c.outcome, c.error_name, c.status, c.messages) for c in counts])
         heads = ["id", "partition", "outcome", "error", "failed at", "tries", "bytes", "status"]
         print_table(heads, list(map(_row, found)))
+    return {}
 
 
 def _row(item: UnsentLine) -> Sequence[Any]:

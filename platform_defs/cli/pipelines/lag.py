@@ -9,8 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from platform_defs.cli.options import AnyPipelinesArgument
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table
 from platform_defs.errors import TopicMissing
 from platform_defs.errors.halts import PartitionSpan
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def lag(
-    pipeline: str | None = typer.Argument(None, help="A pipeline, such as bank_transfers.", show_default="all"),
+    pipelines: AnyPipelinesArgument = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Show how far each pipeline is behind its topic.
@@ -40,7 +39,7 @@ def lag(
     its error.
 
     \b
-    JSON with PIPELINE (without: pipelines, a list of such, and broken):
+    JSON with one PIPELINE (otherwise: pipelines, a list of such, and broken):
       pipeline, topic
       state       active or halted
       halt_code   null, or why it is halted
@@ -61,15 +60,16 @@ def lag(
                   deleted
     broken, a list: pipeline, file, line, field, message
     """
-    from assets import find_contract, read_contracts
+    from assets import Contracts, find_contract, read_contracts
     from platform_defs.cli.systems import open_systems
 
-    if pipeline is not None:
-        contract, systems = find_contract(pipeline), open_systems()
-        (item,) = _lags([contract], systems.ledger, systems.broker.describe)
+    named = [find_contract(name) for name in dict.fromkeys(pipelines or ())]
+    if len(named) == 1:
+        systems = open_systems()
+        (item,) = _lags(named, systems.ledger, systems.broker.describe)
         print_answer(asdict(item), lambda: _print_one(item), output)
         return
-    contracts, systems = read_contracts(), open_systems()
+    contracts, systems = Contracts(tuple(named), ()) if named else read_contracts(), open_systems()
     found = _lags(contracts.good, systems.ledger, partial(_described, systems.broker))
     document = {"pipelines": [asdict(item) for item in found], "broken": list(map(_broken, contracts.broken))}
     print_answer(document, lambda: _print_all(found, contracts.broken), output)

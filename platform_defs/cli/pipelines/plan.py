@@ -5,12 +5,21 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import astuple, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.options import PipelineArgument
-from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table, progress
+from platform_defs.cli.options import PipelinesArgument
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    answer_each,
+    print_documents,
+    print_fields,
+    print_line,
+    print_table,
+    progress,
+)
 from platform_defs.cli.pipelines.halt_answer import print_halt_detail
 from platform_defs.cli.pipelines.plan_answer import (
     ChangedTransform,
@@ -46,7 +55,7 @@ COMPARED = "compared earlier, with the same contract and Spark version"
 
 
 def plan(
-    pipeline: PipelineArgument,
+    pipelines: PipelinesArgument,
     explain: bool = typer.Option(
         False, "--explain", help="Show what each step will do, and Spark's plan (starts Spark)."
     ),
@@ -59,7 +68,8 @@ def plan(
     transform is tested on a sample, which starts Spark.
 
     \b
-    JSON:
+    JSON with one PIPELINE (with several: pipelines, a list of such, and failed,
+    a list: pipeline, message; if it is not empty, the exit code is 1):
       pipeline, topic, epoch
       state      active or halted
       contract   the one whose limits and tables are shown: source (ledger: the
@@ -87,15 +97,26 @@ def plan(
     """
     from assets import find_pipeline
 
-    contract = find_pipeline(pipeline).contract
+    def answer(name: str) -> dict[str, Any]:
+        planned = _planned(find_pipeline(name).contract, explain=explain)
+        if output is Output.human:
+            _show(planned)
+        return planned.to_json()
+
+    documents = answer_each(pipelines, answer)
+    if output is Output.json:
+        print_documents(documents)
+    if any(isinstance(document, TidegateError) or document["halt"] for document in documents.values()):
+        raise typer.Exit(1)
+
+
+def _planned(contract: Contract, *, explain: bool) -> PlanAnswer:
     answer, planned, worked_by = look(contract)
     if planned is not None:
         answer = replace(answer, changed=_changed(contract))
     if planned is not None and planned.ranges:
         answer = _tried(contract, planned, answer, explained_by=worked_by if explain else None)
-    print_answer(answer.to_json(), lambda: _show(answer), output)
-    if answer.halt is not None:
-        raise typer.Exit(1)
+    return answer
 
 
 def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None, Contract]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from platform_defs.cli.options import AnyPipelinesArgument
 from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_line
 from platform_defs.errors import TidegateError
 
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def prune(
-    pipelines: list[str] | None = typer.Argument(  # typer's way of declaring an argument
-        None, metavar="[PIPELINE]...", help="Pipelines, such as bank_transfers.", show_default="all"
-    ),
+    pipelines: AnyPipelinesArgument = None,
     execute: bool = typer.Option(False, "--execute", help="Remove what is shown."),
     output: OutputOption = Output.human,
 ) -> None:

@@ -1,17 +1,33 @@
 """`tidegate verify`: the tables against the topic, message by message."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import typer
 
-from platform_defs.cli.options import PipelineArgument
-from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
+from platform_defs.cli.options import PipelinesArgument
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    answer_each,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
 from platform_defs.errors import TidegateError
 from platform_defs.errors.words import plural
+
+if TYPE_CHECKING:
+    from platform_defs.verification.compare.report import Report
 
 NOT_COMPARED = 3  # the exit code
 
 
 def verify(
-    pipeline: PipelineArgument,
+    pipelines: PipelinesArgument,
     new: bool = typer.Option(False, "--new", help="Compare only what was committed since the last check with --new."),
     output: OutputOption = Output.human,
 ) -> None:
@@ -30,7 +46,8 @@ def verify(
     since; run the command without --new to find those.
 
     \b
-    JSON:
+    JSON with one PIPELINE (with several: ok, true if all are, null if one could
+    not be compared, and pipelines, a list of such):
       pipeline
       ok            true if the tables match the topic exactly; null if they
                     could not be compared
@@ -57,6 +74,32 @@ def verify(
       ended_by, reading  if a signal ended it, with ok and explanation only:
                     the signal's name, and the ranges read last
     """
+    names = list(dict.fromkeys(pipelines))
+
+    def compare(name: str) -> Report:
+        report = _compare(name, new=new)
+        if output is Output.human:
+            _show(report, name if len(names) > 1 else "")
+        return report
+
+    try:
+        reports = answer_each(names, compare)
+    except TidegateError as error:  # of the only one
+        if output is Output.json:
+            print_json(_document(names[0], error))
+        error.exit_code = NOT_COMPARED
+        raise
+    documents = [_document(name, report) for name, report in reports.items()]
+    outcomes = [document["ok"] for document in documents]
+    if output is Output.json:
+        ok = None if None in outcomes else all(outcomes)
+        print_json(documents[0] if len(names) == 1 else {"ok": ok, "pipelines": documents})
+    if not all(outcomes):
+        raise typer.Exit(NOT_COMPARED if None in outcomes else 1)
+
+
+def _compare(pipeline: str, *, new: bool) -> Report:
+    """Compare the pipeline's tables with its topic. Raises TidegateError if they could not be compared."""
     from assets import find_pipeline
     from platform_defs.cli.systems import open_systems
     from platform_defs.engine.task.redaction import quoting_nothing
@@ -64,30 +107,24 @@ def verify(
     from platform_defs.verification.verify import verify as verify_whole
 
     compare = verify_new if new else verify_whole
-    try:
-        with quoting_nothing(f"verify {pipeline}", hides=True):
-            wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
-            with progress() as show:
-                report = compare(
-                    wanted, endpoints, progress=lambda done, of: show(f"{done:,} of {plural(of, 'message')} compared")
-                )
-    except TidegateError as error:
-        _report_not_compared(pipeline, output, error)
-        raise
-    if output is Output.json:
-        print_json(report.to_json())
-    else:
-        print_line(report.explanation)
-        print_fields(
-            {name: value for name, value in report.to_json().items() if isinstance(value, int) and name != "ok"}
-        )
-        if report.samples:
-            print_table(["kind", "what"], [(sample.kind, sample.what) for sample in report.samples])
-    if not report.ok:
-        raise typer.Exit(1)
+    with quoting_nothing(f"verify {pipeline}", hides=True):
+        wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
+        with progress() as show:
+
+            def compared(done: int, messages: int) -> None:
+                show(f"{pipeline}: {done:,} of {plural(messages, 'message')} compared")
+
+            return compare(wanted, endpoints, progress=compared)
 
 
-def _report_not_compared(pipeline: str, output: Output, error: TidegateError) -> None:
-    if output is Output.json:
-        print_json({"pipeline": pipeline, "ok": None, "error": str(error)})
-    error.exit_code = NOT_COMPARED
+def _document(pipeline: str, report: Report | TidegateError) -> dict[str, Any]:
+    if isinstance(report, TidegateError):
+        return {"pipeline": pipeline, "ok": None, "error": str(report)}
+    return report.to_json()
+
+
+def _show(report: Report, name: str) -> None:
+    print_line(f"{name}: {report.explanation}" if name else report.explanation)
+    print_fields({name: value for name, value in report.to_json().items() if isinstance(value, int) and name != "ok"})
+    if report.samples:
+        print_table(["kind", "what"], [(sample.kind, sample.what) for sample in report.samples])

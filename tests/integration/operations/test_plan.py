@@ -15,6 +15,7 @@ from assets import find_pipeline
 from platform_defs.cli.main import app
 from platform_defs.cli.pipelines.plan import look
 from platform_defs.cli.pipelines.plan_answer import NOTHING, changed_sentence, changed_transform
+from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.commit.publish import STEPS
@@ -376,3 +377,32 @@ def _ranked(transfers: Any) -> Any:
     rank: Any = F.pandas_udf(lambda s: s.rank().astype(str), "string")  # pyright: ignore
     columns = "amount", "currency", "occurred_at", "_partition", "_offset"
     return transfers.select("transfer_id", rank("_offset").alias("account"), *columns)
+
+
+@pytest.mark.slow
+def test_commands_take_several_pipelines_and_one_that_fails_hides_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipelines = {pipeline.name: pipeline for pipeline in (world.new_pipeline(), world.new_pipeline())}
+    monkeypatch.setattr("assets.find_pipeline", pipelines.__getitem__)
+
+    def find_contract(name: str) -> Contract:
+        if name not in pipelines:
+            raise BadInput(f"there is no pipeline {name}")
+        return pipelines[name].contract
+
+    monkeypatch.setattr("assets.find_contract", find_contract)
+
+    def run(*arguments: str) -> tuple[int, Any]:
+        done = CliRunner().invoke(app, [*arguments, "-o", "json"])
+        return done.exit_code, json.loads(done.stdout)
+
+    for command in ("lag", "plan", "verify", "dlq list", "dlq list --unsent"):
+        code, document = run(*command.split(), *pipelines, *pipelines)
+        assert (command, code, [item["pipeline"] for item in document["pipelines"]]) == (command, 0, [*pipelines])
+        code, alone = run(*command.split(), next(iter(pipelines)))
+        assert (command, code, alone["pipeline"]) == (command, 0, next(iter(pipelines)))
+    for command in ("plan", "dlq list"):
+        code, document = run(*command.split(), "nowhere", *pipelines)
+        assert (code, [item["pipeline"] for item in document["pipelines"]]) == (1, [*pipelines])
+        assert document["failed"] == [{"pipeline": "nowhere", "message": "there is no pipeline nowhere"}]

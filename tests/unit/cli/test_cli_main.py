@@ -9,7 +9,9 @@ from typing import Any
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+from platform_defs.cli.main import app
 from tests.support.own_home import TIDEGATE
 from tests.support.waiting import wait_for
 
@@ -145,3 +147,15 @@ def test_an_earlier_name_of_a_command_is_answered_with_the_new_one() -> None:
     done = subprocess.run([*TIDEGATE, "ack", "bank_transfers"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "tidegate ack is now tidegate resolve" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [("peek t --count 3", "--limit"), ("dlq list p --count 3", "--limit"), ("produce p --limit 3", "--count")],
+)
+def test_an_option_by_its_name_in_another_command_is_answered_with_its_name_in_this_one(
+    command: str, meant: str
+) -> None:
+    done = CliRunner().invoke(app, command.split())
+    assert done.exit_code == 2
+    assert f"(Possible options: {meant})" in " ".join(done.stderr.split())
