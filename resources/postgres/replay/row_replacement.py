@@ -160,7 +160,8 @@ class Pair:
         """Return the column of the live rows that is compared."""
         kinds = {item.kind for item in self.reshaping if item.column == name}
         if "add" in kinds:
-            empty = sql.SQL("NULL::" + types[name])  # pyright: ignore[reportArgumentType]  # of the closed list of types
+            # the type is from the closed list of column types
+            empty = sql.SQL("NULL::" + types[name])  # pyright: ignore[reportArgumentType]
             return sql.SQL("{} AS {}").format(empty, sql.Identifier(name))
         return _compared(self.former.get(name, name), name, as_text="retype" in kinds)
 
