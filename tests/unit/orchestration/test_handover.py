@@ -1,15 +1,26 @@
 """The handover of due pipelines from one of the sensor's runs to the next."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, SensorInstigatorData
 from dagster._time import get_current_datetime
 
 from assets import find_contract
 from platform_defs.contract.model.digest import definitions_digest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.orchestration.assets import other_runs
-from platform_defs.orchestration.dagster_runs.keys import BESIDE, DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
+from platform_defs.orchestration.dagster_runs.keys import (
+    BESIDE,
+    DEFINITIONS,
+    DRAIN_JOB,
+    LAG_SENSOR,
+    LEAVE,
+    STARTED_FOR,
+)
 from platform_defs.orchestration.scheduler.handover import (
     HANDOVER,
     READY,
@@ -20,6 +31,8 @@ from platform_defs.orchestration.scheduler.handover import (
     to_leave,
 )
 from platform_defs.orchestration.scheduler.run_policy import OtherRuns
+from platform_defs.orchestration.scheduler.sensor_cursor import sensor_waits
+from platform_defs.orchestration.scheduler.waiting import Waiting, to_cursor
 from tests.support.replays import doubled
 
 NOW = 10_000.0
@@ -83,6 +96,24 @@ def test_what_a_person_asked_for_is_left_to_that_run_only_once_it_is_at_work() -
     with DagsterInstance.ephemeral() as instance:
         instance.add_run(DagsterRun(DRAIN_JOB, status=DagsterRunStatus.STARTING))
         assert other_runs(instance, contracts, "another") == OtherRuns()
+
+
+def test_a_run_has_the_memory_of_the_sensor_in_its_own_code_location(tmp_path: Path) -> None:
+    with DagsterInstance.local_temp(str(tmp_path)) as instance:
+        for number, location in enumerate(("theirs", "ours", "others")):
+            origin = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(location), "__repository__")
+            waits = {"web_page_views": Waiting(NOW, number)}
+            state = InstigatorState(
+                origin.get_instigator_origin(LAG_SENSOR),
+                InstigatorType.SENSOR,
+                InstigatorStatus.RUNNING,
+                SensorInstigatorData(cursor=to_cursor(waits)),
+            )
+            instance.add_instigator_state(state)
+        ours = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("ours"), "__repository__")
+        run = DagsterRun(DRAIN_JOB, remote_job_origin=RemoteJobOrigin(ours, DRAIN_JOB))
+        assert sensor_waits(instance, run) == {"web_page_views": Waiting(NOW, 1)}
+        assert sensor_waits(instance, DagsterRun(DRAIN_JOB)) == {}
 
 
 def test_the_digest_is_the_same_until_a_contract_or_a_transform_changes() -> None:
