@@ -17,9 +17,9 @@ from platform_defs.orchestration.checks import verify_check
 from platform_defs.orchestration.dagster_runs.keys import topic_key
 from platform_defs.orchestration.jobs import drain_job, verify_job
 from platform_defs.orchestration.kafka.schema_check import naming_topics, schemas_checks, schemas_sensor
-from platform_defs.orchestration.kafka.topic_assets import by_topic, topic_spec
+from platform_defs.orchestration.kafka.topic_assets import by_topic
 from platform_defs.orchestration.kafka.topic_checks import topic_checks
-from platform_defs.orchestration.kafka.topics import observe_topics
+from platform_defs.orchestration.kafka.topics import observe_topics, topic_assets
 from platform_defs.orchestration.pruning import prune_job
 from platform_defs.orchestration.schedules import nightly_prune, nightly_verify, weekly_verify
 from platform_defs.orchestration.sensors import lag_sensor
@@ -50,9 +50,14 @@ def compose(
     ]
     unusable, naming = broken_assets(tuple(broken)), naming_topics(topics)
     ours = keys_written(written)
-    others = [topic_spec(topic) for topic in topics if topic_key(topic.name) not in ours]
+    others = [topic for topic in topics if topic_key(topic.name) not in ours]
     return dg.Definitions(
-        assets=[*others, *written, *table_assets(pipelines), *map(broken_asset, unusable)],
+        assets=[
+            *topic_assets(others),
+            *written,
+            *table_assets(pipelines),
+            *map(broken_asset, unusable),
+        ],
         asset_checks=[
             *map(verify_check, pipelines),
             *([topic_checks(topics)] if topics else []),

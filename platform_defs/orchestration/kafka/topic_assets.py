@@ -1,4 +1,4 @@
-"""Topics as assets. Dagster does not materialize them, except for those of written_topics.py."""
+"""Topics as assets. Dagster observes them, and materializes only those of written_topics.py."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

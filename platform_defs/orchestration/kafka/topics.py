@@ -1,7 +1,8 @@
 """A sensor that records the broker's state of topics: an observation of each that has changed, and its checks."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from platform_defs.errors import BrokerAway, TidegateError
 from platform_defs.errors.words import plural, span
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.dagster_runs.keys import topic_key
-from platform_defs.orchestration.kafka.topic_assets import Topic
+from platform_defs.orchestration.kafka.topic_assets import Topic, topic_spec
 from platform_defs.orchestration.kafka.topic_checks import evaluations, topic_admin, unknown
 from platform_defs.orchestration.kafka.topic_groups import (
     GroupSurvey,
@@ -26,6 +27,7 @@ from platform_defs.orchestration.scheduler.survey import kept_survey
 from resources.endpoints import Endpoints, connection
 from resources.kafka.admin.topic_views import Facts, KafkaTopics
 
+OP = "observe_topics"
 EVERY, EVERY_PAGE = 60, 100  # seconds between two ticks if all topics fit into one page, and if they do not
 PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, and ends a tick after 60 seconds
 REPEATED = 3600.0  # seconds after which a topic is recorded again though nothing in it has changed
@@ -43,6 +45,7 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name="topics",
+        asset_selection=dg.AssetSelection.assets(*(topic_key(topic.name) for topic in topics)),
         minimum_interval_seconds=interval(len(topics)),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
@@ -72,6 +75,44 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         message += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
         events = [*changed, *checks]
         return dg.SensorResult(asset_events=events, skip_reason=message, cursor=cursor)
+
+    return observe
+
+
+def topic_assets(topics: Sequence[Topic]) -> list[dg.AssetsDefinition]:
+    """Return these topics as assets that Dagster shows as observed, under one op; those whose output's name is taken
+    there (x.y and x_y), under another. The sensor records them; a run by hand does it at once.
+    """
+    pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
+    groups = list[dict[str, Topic]]()
+    for topic in topics:
+        output = topic_key(topic.name).to_python_identifier()
+        fitting = next((group for group in groups if output not in group), None)
+        if fitting is None:
+            groups.append(fitting := {})
+        fitting[output] = topic
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # printed by every command that loads Dagster's definitions
+        return [_topic_asset(f"{OP}{n or ''}", [*group.values()], pipelines) for n, group in enumerate(groups)]
+
+
+def _topic_asset(name: str, topics: Sequence[Topic], pipelines: Collection[str]) -> dg.AssetsDefinition:
+    """Return the op. Its run fails if a topic cannot be described; the others are recorded."""
+
+    @dg.multi_observable_source_asset(name=name, specs=[topic_spec(topic) for topic in topics], can_subset=True)
+    def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
+        names = sorted(key.path[-1] for key in context.selected_asset_keys)
+        try:
+            endpoints = connection()
+            groups = survey_groups(group_client(endpoints))
+            found = observations(names, kept_survey(endpoints).topics, groups, pipelines)
+        except TidegateError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        for item in found.seen:
+            yield dg.ObserveResult(asset_key=item.asset_key, metadata=item.metadata)
+        if found.unseen:
+            why = "; ".join(f"{name}: {error}" for name, error in [*found.unseen.items()][:10])
+            raise dg.Failure(f"{plural(len(found.unseen), 'topic')} not recorded. {why}", allow_retries=False)
 
     return observe
 

@@ -48,6 +48,17 @@ def test_the_sensor_reports_what_differs_from_the_contract_once(world: World, in
     assert tick(instance, pipeline) == {}
 
 
+def test_a_topic_observed_by_hand_has_its_offsets(world: World, instance: DagsterInstance) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(8))
+    job = compose([pipeline], spark=KeptSpark()).resolve_implicit_global_asset_job_def()
+    key = topic_key(pipeline.contract.topic)
+    assert job.get_subset(asset_selection={key}).execute_in_process(instance=instance).success
+    (record,) = instance.fetch_observations(key, limit=2).records
+    assert record.asset_observation
+    assert record.asset_observation.metadata["messages"].value == 8
+
+
 @pytest.mark.longest
 @pytest.mark.parametrize("given", ["127.0.0.1:1", None], ids=["no answer", "the embedded Kafka is down"])
 def test_while_kafka_is_away_ticks_and_checks_fail_and_then_they_pass_by_themselves(

@@ -121,7 +121,14 @@ def ops_of(definitions: Definitions) -> set[str]:
 
 def test_pipelines_of_one_topic_share_its_asset_and_have_a_check_each() -> None:
     both = compose([called("one", "a.t", "x.y"), called("two", "b.t", "x.y")])
-    assert ops_of(both) == {"drain_topics", "check_topics", "prune_ledger", "verify_one", "verify_two"}
+    assert ops_of(both) == {
+        "drain_topics",
+        "check_topics",
+        "observe_topics",
+        "prune_ledger",
+        "verify_one",
+        "verify_two",
+    }
     graph = both.resolve_asset_graph()
     topic = AssetKey(["kafka", "x.y"])
     assert {key for key in graph.get_all_asset_keys() if key.path[0] == "kafka"} == {topic}
@@ -152,7 +159,8 @@ def test_no_ids_and_topics_collide_in_dagster(first: tuple[str, str], second: tu
 
     assert not any(pipeline_mistake(item.name) for item in (one, two))
     names = {f"verify_{one.name}", f"verify_{two.name}", f"write_{two.name}"}
-    assert ops_of(compose([one, two], written=[messages])) == {"drain_topics", "check_topics", "prune_ledger", *names}
+    ops = {"drain_topics", "check_topics", "observe_topics", "prune_ledger"}
+    assert ops_of(compose([one, two], written=[messages])) == {*ops, *names}
 
 
 def test_two_assets_that_write_one_topic_are_refused_with_a_sentence() -> None:

@@ -8,7 +8,7 @@ from assets import find_pipeline
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.orchestration.kafka.topic_assets import by_topic, topic_spec
-from platform_defs.orchestration.kafka.topics import PAGE, REPEATED, News, checked, next_page
+from platform_defs.orchestration.kafka.topics import PAGE, REPEATED, News, checked, next_page, topic_assets
 from resources.endpoints import Endpoints
 from tests.support.world import renamed
 
@@ -35,6 +35,24 @@ def test_a_topic_is_one_asset_and_has_a_verify_check_for_each_pipeline() -> None
     }
     children = {key.to_user_string() for key in graph.get(topic).child_keys}
     assert children == {"bank/postings", "bank_audit/postings"}
+
+
+def test_a_topic_is_shown_as_observed_by_the_sensor() -> None:
+    definitions = compose(readers())
+    topic = AssetKey(["kafka", "bank.transfers"])
+    assert definitions.resolve_asset_graph().get(topic).is_observable
+    selection = definitions.get_repository_def().get_sensor_def("topics").asset_selection
+    assert selection
+    assert selection.resolve(definitions.resolve_asset_graph()) == {topic}
+
+
+def test_topics_whose_names_are_one_in_dagster_are_observed_by_two_ops() -> None:
+    shipped = find_pipeline("bank_transfers").contract
+    contracts = [replace(renamed(shipped, id_), topic=topic) for id_, topic in (("one", "x.y"), ("two", "x_y"))]
+    ops = [{*one.node_keys_by_output_name} for one in topic_assets(by_topic(contracts))]
+    assert ops == [{"kafka__x_y"}, {"kafka__x_y"}]
+    graph = compose([Pipeline(contract) for contract in contracts]).resolve_asset_graph()
+    assert all(graph.get(AssetKey(["kafka", contract.topic])).is_observable for contract in contracts)
 
 
 def test_the_repository_of_two_pipelines_on_a_topic_loads() -> None:
