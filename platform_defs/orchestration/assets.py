@@ -20,7 +20,7 @@ from platform_defs.contract.model.reserved import outputs
 from platform_defs.contract.model.system_columns import DESCRIPTIONS, target_columns
 from platform_defs.errors import BrokerAway, GateFailed, Halt, LedgerAway, TidegateError
 from platform_defs.errors.words import plural
-from platform_defs.orchestration.checks import check_specs
+from platform_defs.orchestration.checks import check_specs, checks_kept
 from platform_defs.orchestration.dagster_runs.keys import (
     BESIDE,
     CONTINUOUS_JOB,
@@ -93,7 +93,7 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
     ) -> Iterator[dg.MaterializeResult[None]]:
         selected = context.selected_asset_keys | {key.asset_key for key in context.selected_asset_check_keys}
         names = of_tables(selected, [item.contract for item in pipelines])
-        with _failing_in_words(context.log):
+        with _failing_in_words(context.log), checks_kept(context):
             _drain(context.op_execution_context, pipelines, names, spark)
         yield from ()
 

@@ -2,7 +2,12 @@
 `verify_<pipeline>`, which does not trust the engine.
 """
 
+from collections.abc import Generator, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from pydantic import Field
 
 from platform_defs.contract.model.contract import Contract
@@ -14,8 +19,11 @@ from platform_defs.orchestration.dagster_runs.keys import VERIFY_POOL, table_key
 from platform_defs.orchestration.reporting.events import samples_table
 from platform_defs.orchestration.reporting.halts import halt_check_spec
 from resources.dagster.run_session import RunSession
+from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import connection
 from resources.spark.session import SparkResource
+
+EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
 
 
 def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
@@ -38,6 +46,35 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
         for rule in contract.batch_rules
     ]
     return [halt_check_spec(contract), *by_row, *by_batch]
+
+
+@contextmanager
+def checks_kept(context: dg.AssetExecutionContext) -> Generator[None]:
+    """At the end, log again the last result of each selected check that the run has not evaluated: Dagster would show
+    it as skipped.
+    """
+    # The results are logged batch by batch, so Dagster misses those that it expects the op to return.
+    context.log.addFilter(lambda record: "did not yield or return expected outputs" not in record.getMessage())
+    try:
+        yield
+    finally:
+        try:
+            for evaluation in _last_results(context.instance, context.run.run_id, context.selected_asset_check_keys):
+                context.log_event(evaluation)  # pyright: ignore[reportArgumentType]  # accepted, though not annotated
+        except STORAGE_AWAY as error:
+            context.log.warning(f"checks without new messages are shown as skipped: {error}")
+
+
+def _last_results(
+    instance: dg.DagsterInstance, run_id: str, keys: AbstractSet[dg.AssetCheckKey]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the last result of each of these checks that the run has selected and not evaluated, if there is one."""
+    storage = instance.event_log_storage
+    for key, record in storage.get_latest_asset_check_execution_by_key([*keys]).items():
+        if record.run_id == run_id and record.status == AssetCheckExecutionRecordStatus.PLANNED:
+            for before in storage.get_asset_check_execution_history(key, limit=1, status=EVALUATED):
+                if before.event and (evaluation := before.event.asset_check_evaluation):
+                    yield evaluation
 
 
 class VerifyConfig(dg.Config):

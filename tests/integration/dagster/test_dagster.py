@@ -8,13 +8,15 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import NOT_HALTED
 from platform_defs.definitions import compose
 from platform_defs.errors import Halt
-from platform_defs.orchestration.dagster_runs.keys import STARTED_FOR, verify_key
+from platform_defs.orchestration.checks import check_specs
+from platform_defs.orchestration.dagster_runs.keys import DRAIN_JOB, STARTED_FOR, verify_key
 from platform_defs.orchestration.dagster_runs.runs import report_dead
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.scheduler.waiting import Waiting, to_cursor
@@ -77,6 +79,27 @@ def test_a_run_tells_of_every_table_and_check_in_numbers(world: World, run: Run,
     assert decodes.metadata["failed"].value == 1
     assert [record.data["partition"] for record in records(decodes.metadata["samples"])] == [3]
     assert check(instance, pipeline, "currency_enum").passed
+
+
+@pytest.mark.longest
+def test_a_check_that_a_run_does_not_evaluate_keeps_its_last_result(
+    world: World, run: Run, instance: DagsterInstance
+) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, [*transfers(7), b"not json"])
+    first = run(pipeline)
+    drain = compose([pipeline], spark=KeptSpark()).resolve_job_def(DRAIN_JOB)
+    keys = [spec.key for spec in check_specs(pipeline.contract)]
+    checks_alone = drain.get_subset(asset_selection=set(), asset_check_selection=set(keys))  # "Execute all" of the UI
+    for again in (run(pipeline), checks_alone.execute_in_process(instance=instance)):
+        assert again.success
+        shown = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+        assert {shown[key].run_id for key in keys} == {again.run_id}
+        failed = {key.name for key in keys if shown[key].status != AssetCheckExecutionRecordStatus.SUCCEEDED}
+        assert failed == {"message_decodes"}
+    lines = [entry.user_message for entry in instance.all_logs(first.run_id)]
+    assert f"{pipeline.name}: 1 dead letter in this run. To see why: tidegate dlq list {pipeline.name}" in lines
+    assert not [line for line in lines if "did not yield or return" in line]
 
 
 @pytest.mark.longest

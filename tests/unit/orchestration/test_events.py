@@ -1,17 +1,19 @@
 """Dagster's events about a run of several batches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from assets import find_pipeline
 from platform_defs.contract.model.contract import CheckResult
 from platform_defs.engine.ports.publication_ports import RowChanges
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
+from platform_defs.orchestration.checks import checks_kept
 from platform_defs.orchestration.kafka.topics import _observation
 from platform_defs.orchestration.reporting.collected import together
 from platform_defs.orchestration.reporting.events import Tally, evaluation, materializations, sentence
@@ -180,3 +182,26 @@ def test_counts_of_several_batches_are_sums_and_not_shown_where_one_is_not_known
     assert together([batch, late]).filtered is None
     assert together([batch, late]).changes is None
     assert "8 messages, 2 rows upserted, 2 deleted, 4 filtered, 0 dead letters" in sentence([batch, batch])
+
+
+def test_a_check_that_a_run_selects_and_does_not_evaluate_keeps_its_last_result() -> None:
+    key = dg.AssetCheckKey(dg.AssetKey("table"), "sound")
+    results = [False, None, None]
+
+    @dg.multi_asset(
+        specs=[dg.AssetSpec("table", skippable=True)],
+        check_specs=[dg.AssetCheckSpec("sound", asset="table")],
+        can_subset=True,
+    )
+    def drain(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        with checks_kept(context):
+            if (passed := results.pop(0)) is not None:
+                context.log_event(dg.AssetCheckEvaluation(key.asset_key, key.name, passed=passed))
+        yield from ()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        for _ in range(3):
+            run_id = dg.materialize([drain], instance=instance).run_id
+            shown = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+            assert (shown.run_id, shown.status) == (run_id, AssetCheckExecutionRecordStatus.FAILED)
+            assert not [item for item in instance.all_logs(run_id) if "did not yield" in item.user_message]
