@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -23,6 +24,7 @@ logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs its exchange 
 # have a filter: logging.config, which each Dagster run calls, enables disabled loggers again.
 for _quoting in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_quoting).addFilter(lambda _: False)
+LOG4J = Path(__file__).with_name("log4j2.xml")
 # All cores, and four tries of a task: plain local[N] never retries one.
 LOCAL_MASTER = "local[*,4]"
 LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -67,8 +69,9 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
         "spark.python.daemon.module": "resources.spark.daemon",
         "spark.python.worker.faulthandler.enabled": "true",  # a crashed worker reports its signal and stack
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
-        "spark.log.level": "ERROR",
-        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {java_options()}",
+        "spark.driver.extraJavaOptions": (
+            f"-XX:+UseParallelGC -Dlog4j2.configurationFile={LOG4J.as_uri()} {java_options()}"
+        ),
     }
 
 

@@ -22,6 +22,7 @@ from platform_defs.engine.ports.run_ports import Published
 from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.engine.task.redaction import stored_checks
 from platform_defs.errors import GateFailed, LedgerAway, PipelineHeld, TidegateError
+from platform_defs.errors.words import plural
 from platform_defs.kafka.own_groups import progress_group
 from platform_defs.orchestration.dagster_runs.runs import scheduled
 from platform_defs.orchestration.reporting.collected import groups, together
@@ -62,7 +63,7 @@ class Reporter:
         self.context, self.contract, self.ledger, self._collects = context, contract, ledger, collects
         self.endpoints, self.options = endpoints, endpoints.kafka_options()
         self.tallies: dict[tuple[str, str], Tally] = {}
-        self.batches = 0
+        self.batches = self.dead_letters = 0
         self._named: set[SchemaCount] = set()  # with 0 messages: schemas that are not new any more
         self._run_context: RunContext | None = None
         self._not_halted_shown = False
@@ -149,6 +150,9 @@ class Reporter:
                     self._log(evaluation(self.contract, tally))
         self._with_warning(self._show_progress)
         self._with_warning(self._send_lineage)
+        if self.dead_letters:
+            name, count = self.contract.pipeline, plural(self.dead_letters, "dead letter")
+            self.context.log.info(f"{name}: {count} in this run. To see why: tidegate dlq list {name}")
 
     def _report_earlier(self) -> None:
         """Report the batches of earlier runs, except those that a live run has collected: it reports them itself."""
@@ -207,6 +211,7 @@ class Reporter:
             return
         for result in batch.checks:
             self._tally(result, batch.batch_id)
+        self.dead_letters += batch.dead_letters
         self._tallied.append(batch.batch_id)
 
     def _tally(self, result: CheckResult, batch_id: int, *, published: bool = True) -> None:
