@@ -91,7 +91,8 @@ def test_a_check_that_a_run_does_not_evaluate_keeps_its_last_result(
     drain = compose([pipeline], spark=KeptSpark()).resolve_job_def(DRAIN_JOB)
     keys = [spec.key for spec in check_specs(pipeline.contract)]
     checks_alone = drain.get_subset(asset_selection=set(), asset_check_selection=set(keys))  # "Execute all" of the UI
-    for again in (run(pipeline), checks_alone.execute_in_process(instance=instance)):
+    for run_again in (lambda: run(pipeline), lambda: checks_alone.execute_in_process(instance=instance)):
+        again = run_again()
         assert again.success
         shown = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
         assert {shown[key].run_id for key in keys} == {again.run_id}
