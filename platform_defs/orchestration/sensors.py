@@ -105,7 +105,9 @@ def look(
     free = [
         (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
     ]
-    requests = [item._replace(tags={**item.tags, **tags_of_ledger(ledger_id)}) for item in found.run_requests or ()]
+    requests = [
+        item.with_replaced_attrs(tags={**item.tags, **tags_of_ledger(ledger_id)}) for item in found.run_requests or ()
+    ]
     return found._replace(
         run_requests=requests, cursor=to_cursor(waits), asset_events=stale_halt_checks(instance, free)
     )
