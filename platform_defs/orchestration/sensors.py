@@ -108,8 +108,11 @@ def look(
     requests = [
         item.with_replaced_attrs(tags={**item.tags, **tags_of_ledger(ledger_id)}) for item in found.run_requests or ()
     ]
-    return found._replace(
-        run_requests=requests, cursor=to_cursor(waits), asset_events=stale_halt_checks(instance, free)
+    return dg.SensorResult(
+        run_requests=requests,
+        skip_reason=found.skip_reason,
+        cursor=to_cursor(waits),
+        asset_events=stale_halt_checks(instance, free),
     )
 
 

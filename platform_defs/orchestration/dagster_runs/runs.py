@@ -12,6 +12,7 @@ to them.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from dagster import AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
@@ -60,7 +61,8 @@ def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:
     in the run config of a continuous run.
     """
     if run.job_name == CONTINUOUS_JOB:
-        config = run.run_config.get("ops", {}).get(CONTINUOUS_OP, {}).get("config", {})
+        ops: Any = run.run_config.get("ops", {})
+        config = ops.get(CONTINUOUS_OP, {}).get("config", {})
         return [contract.pipeline for contract in contracts if contract.pipeline in config.get("pipelines", ())]
     if run.job_name != DRAIN_JOB and not run.job_name.startswith("__ASSET_JOB"):
         return []
