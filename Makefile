@@ -23,7 +23,7 @@ install:  ## uv if absent, the locked Python environment, the Kafka jars, Spark'
 	@$(UV) sync --locked --check --quiet >/dev/null 2>&1 || { \
 	    echo "Installing the locked Python environment into .venv (2 GB; a minute or two the first time) ..." >&2; \
 	    $(UV) sync --locked --quiet --compile-bytecode; }
-	@$(RUN) python -m resources.spark.archive
+	@$(RUN) python -m platform_defs.spark.archive
 
 demo: install  ## 200,000 transfers from Kafka to Postgres, exactly once, and a report
 	@$(RUN) tidegate demo

@@ -13,8 +13,8 @@ from bench import formats
 from bench.ending import ended_by_signals, say, stack_up
 from bench.paths import PARTITIONS, STAGED, TRANSFORMED, Bench, Path
 from bench.rounds import conditions, measure, tables
+from platform_defs.engine.commit import auditor
 from platform_defs.engine.plan.budget import Budget
-from resources.postgres.batch import auditor
 
 
 def main(

@@ -16,7 +16,6 @@ import typer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from assets import find_pipeline
 from bench.ending import ended_by_signals, own_home, say, stack_up
 from bench.paths import clean
 from bench.reports.aims import ratios
@@ -27,9 +26,10 @@ from platform_defs.contract.model.contract import Contract, Publishing
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, drain
 from platform_defs.errors import BadInput
-from platform_defs.operations.runs.open_run import open_run
-from resources.endpoints import Endpoints, connection
-from resources.spark.session import spark_config, start_session
+from platform_defs.runs.open_run import open_run
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.spark.session import spark_config, start_session
+from platform_defs.stack.endpoints import Endpoints, connection
 
 ROUNDS, PARTITIONS, MESSAGES, MAX_BYTES = 2, 4, 200_000, 100_000_000
 HEAD, MIDDLE = b'{"event_id": "e-%d", "visitor": "v", ', b'"url": "https://example.org/", '

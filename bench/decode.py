@@ -19,7 +19,6 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, topic_
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from assets import find_pipeline
 from bench.transfers import (
     AVRO_SCHEMA,
     PROTOBUF_SCHEMA,
@@ -34,6 +33,7 @@ from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.json.decode import decode_json
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.supported import Reader
+from platform_defs.settings.contracts import find_pipeline
 
 BLOCK = 10_000  # messages
 PREFIX = 5  # bytes: magic byte, and id

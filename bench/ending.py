@@ -11,8 +11,8 @@ from shutil import rmtree
 from rich.console import Console
 
 from platform_defs.cli.signals import handled
-from resources.local import stack
-from resources.process.settings import settings
+from platform_defs.settings.settings import settings
+from platform_defs.stack import stack
 
 say = Console(stderr=True).print  # the progress of a benchmark; stdout gets its answer
 CUT_OFF = (signal.SIGTERM, signal.SIGHUP)  # sent by `timeout` and a closed terminal; Ctrl-C raises by itself

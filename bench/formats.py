@@ -17,8 +17,8 @@ from bench.transfers import (
     transfers,
 )
 from platform_defs.contract.model.contract import UNFRAMED, Format, WireFormat
-from resources.postgres.ledger.migrations import migrate
-from resources.postgres.ledger.schema_ledger import SchemaLedger
+from platform_defs.ledger.migrations import migrate
+from platform_defs.ledger.schema_ledger import SchemaLedger
 
 REGISTRY = "bench"  # in the ledger: no other run uses the ids there
 HEADER = [("__value_schema_id", b"\0" + int(AVRO_SCHEMA.key).to_bytes(4))]

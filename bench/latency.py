@@ -17,7 +17,6 @@ import psycopg
 import typer
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
-from assets import ASSETS
 from bench.ending import ended_by_signals, own_home, say, stack_up, undisturbed
 from bench.many.load import create_topics
 from bench.many.plan import PARTITIONS
@@ -25,12 +24,13 @@ from bench.many.processes import cpu_seconds, memory_mb, shares
 from bench.reports.aims import Figure, Result
 from bench.reports.page import write_between
 from bench.waiting import PIPELINE, TOPIC, Messages, at_rate, one_by_one, wait_until, watched
-from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, HANDS_OVER, LEAVE
-from platform_defs.orchestration.sensors import IT_STAYS
-from resources.endpoints import connection
-from resources.local import dagster as ui
-from resources.local import stack
-from resources.process.settings import PROJECT_ROOT
+from platform_defs.dagster.keys import CONTINUOUS, HANDS_OVER, LEAVE
+from platform_defs.pipelines.sensors import IT_STAYS
+from platform_defs.settings.contracts import ASSETS
+from platform_defs.settings.settings import PROJECT_ROOT
+from platform_defs.stack import dagster_dev as ui
+from platform_defs.stack import stack
+from platform_defs.stack.endpoints import connection
 
 BEGIN, END = "<!-- bench.latency: begin -->", "<!-- bench.latency: end -->"
 TEMPLATE = ASSETS / "web" / "page_views.odcs.yaml"

@@ -21,7 +21,6 @@ import typer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from assets import find_pipeline
 from bench.ending import ended_by_signals, own_home, say, stack_up
 from bench.reports.page import write_between
 from bench.reports.scale_page import PAGE, markers, measured_on, table
@@ -38,10 +37,11 @@ from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.task.task import TaskWork, read_and_stage
 from platform_defs.errors import TopicMissing
 from platform_defs.formats.blocks.block import Block, message_blocks
+from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.offsets import OffsetRange, PartitionView, PendingBatch, TopicView
-from platform_defs.operations.runs.open_run import open_run
-from resources.endpoints import Endpoints, connection
-from resources.kafka.admin.broker import KafkaBroker
+from platform_defs.runs.open_run import open_run
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.stack.endpoints import Endpoints, connection
 
 FEW, MANY = (16, 64, 256, 1_000), (4_000, 10_000)
 TOPICS = (1, 16, 64, 256, 1_000)  # partitions of real ones

@@ -11,7 +11,6 @@ from uuid import uuid4
 import psycopg
 from pyspark.sql import SparkSession
 
-from assets import find_pipeline
 from bench import formats
 from bench.baselines import by_hand, by_hand_postings, limit
 from bench.baselines.by_hand import Carry
@@ -24,13 +23,14 @@ from platform_defs.engine.batch import drain
 from platform_defs.engine.job.keep_nothing import read_alone
 from platform_defs.engine.job.row_local import comparison_key
 from platform_defs.engine.plan.budget import Budget
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.kafka.source import KafkaSource
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.runs.open_run import open_run
-from resources.endpoints import connection
-from resources.kafka.admin.broker import KafkaBroker
-from resources.kafka.data.source import KafkaSource
-from resources.process.settings import settings
-from resources.spark.session import spark_config, start_session
+from platform_defs.runs.open_run import open_run
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.settings.settings import settings
+from platform_defs.spark.session import spark_config, start_session
+from platform_defs.stack.endpoints import connection
 
 PARTITIONS = 4
 DIRECT_MESSAGES = 2_000_000  # per plan that is published directly: 500,000 a range

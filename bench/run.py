@@ -13,7 +13,7 @@ from bench.reports import picture
 from bench.reports.aims import Result, Seen
 from bench.reports.page import draw
 from bench.rounds import conditions, measure, tables
-from resources.postgres.batch import auditor
+from platform_defs.engine.commit import auditor
 
 MESSAGES = 2_000_000  # two batches, so that concurrent work on them counts
 Say = Callable[[str], None]

@@ -25,9 +25,10 @@ from bench.many.processes import memory_mb
 from bench.paths import PARTITIONS, STAGED, Bench, Path, clean
 from bench.reports.aims import Figure, Result, ratios, table
 from bench.rounds import speed_of
-from resources.local import kafka, postgres
-from resources.postgres.batch import auditor
-from resources.process.settings import settings
+from platform_defs.engine.commit import auditor
+from platform_defs.settings.settings import settings
+from platform_defs.stack import kafka_servers as kafka
+from platform_defs.stack import postgres_server as postgres
 
 AIM, MEMORY_AIM = 0.95, 1.1
 LOOK = 0.2  # seconds between two samples of the memory

@@ -21,13 +21,13 @@ import typer
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from assets import find_pipeline
 from bench.ending import ended_by_signals, own_home, say, stack_up
 from bench.peers.process import end_group
 from bench.reports.aims import Figure, Result, table
 from bench.transfers import as_json, transfers
 from platform_defs.errors import TidegateError
-from resources.endpoints import Endpoints, connection
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.stack.endpoints import Endpoints, connection
 
 MESSAGES, PARTITIONS, AIM = 1_000, 4, 10.0
 SELECTION = 'group:"bank"'

@@ -20,7 +20,6 @@ from uuid import uuid4
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from assets import find_pipeline
 from bench.ending import ended_by_signals, say, stack_up
 from bench.paths import moved
 from bench.reports.aims import Figure, Result
@@ -28,11 +27,12 @@ from bench.transfers import Message, as_json, send, transfers
 from platform_defs.contract.model.contract import Column
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
-from platform_defs.operations.runs.open_run import open_run
-from platform_defs.verification.compare.report import Report
-from platform_defs.verification.verify import verify
-from resources.endpoints import Endpoints, connection
-from resources.spark.session import spark_config, start_session
+from platform_defs.runs.open_run import open_run
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.spark.session import spark_config, start_session
+from platform_defs.stack.endpoints import Endpoints, connection
+from platform_defs.verify.compare.report import Report
+from platform_defs.verify.verify import verify
 
 PARTITIONS = 4
 AIM = 100_000  # messages a second, for bank.transfers

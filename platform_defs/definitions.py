@@ -6,27 +6,26 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets import BrokenContract, find_all
 from platform_defs.contract.model.digest import definitions_digest, digest_of
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.dagster.jobs import drain_job, verify_job
+from platform_defs.dagster.keys import topic_key
 from platform_defs.engine.task import same_install
 from platform_defs.errors import BadInput
-from platform_defs.orchestration.assets import continuous_job, table_assets
-from platform_defs.orchestration.broken import broken_asset, broken_assets, report_broken
-from platform_defs.orchestration.checks import verify_check
-from platform_defs.orchestration.dagster_runs.keys import topic_key
-from platform_defs.orchestration.jobs import drain_job, verify_job
-from platform_defs.orchestration.kafka.schema_check import naming_topics, schemas_checks, schemas_sensor
-from platform_defs.orchestration.kafka.topic_assets import by_topic
-from platform_defs.orchestration.kafka.topic_checks import topic_checks
-from platform_defs.orchestration.kafka.topics import observe_topics, topic_assets
-from platform_defs.orchestration.pruning import prune_job
-from platform_defs.orchestration.schedules import nightly_prune, nightly_verify, weekly_verify
-from platform_defs.orchestration.sensors import lag_sensor
-from platform_defs.orchestration.written_topics import keys_written
-from resources.dagster.kafka_producer import KafkaProducerResource
-from resources.dagster.run_session import RunSession
-from resources.spark.session import SparkResource
+from platform_defs.pipelines.assets import continuous_job, table_assets
+from platform_defs.pipelines.broken import broken_asset, broken_assets, report_broken
+from platform_defs.pipelines.checks import verify_check
+from platform_defs.pipelines.schedules import nightly_prune, nightly_verify, weekly_verify
+from platform_defs.pipelines.sensors import lag_sensor
+from platform_defs.producers.written_topics import keys_written
+from platform_defs.prune.dagster_job import prune_job
+from platform_defs.schemas.dagster.check import naming_topics, schemas_checks, schemas_sensor
+from platform_defs.settings.contracts import BrokenContract, find_all
+from platform_defs.spark.session import SparkResource
+from platform_defs.topics.dagster.assets import by_topic
+from platform_defs.topics.dagster.checks import topic_checks
+from platform_defs.topics.dagster.sensor import observe_topics, topic_assets
+from resources import RESOURCES
 
 
 def compose(
@@ -38,7 +37,7 @@ def compose(
     """Return topics, tables, checks, jobs, sensors and the schedule of these pipelines, and assets for the broken ones.
 
     `spark`: a session to share; without it each run has its own. `written`: topics that Dagster writes
-    (orchestration/written_topics.py).
+    (producers/written_topics.py).
     """
     contracts = [pipeline.contract for pipeline in pipelines]
     topics = by_topic(contracts)
@@ -71,11 +70,7 @@ def compose(
             *([report_broken(unusable)] if unusable else []),
         ],
         schedules=[nightly_prune(), nightly_verify(verify, contracts), weekly_verify(verify, contracts)],
-        resources={
-            "spark": spark or SparkResource(),
-            "run_session": RunSession(),
-            "kafka_producer": KafkaProducerResource(),
-        },
+        resources={**RESOURCES, "spark": spark} if spark else RESOURCES,
         executor=dg.in_process_executor,  # one Spark session per run
     )
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from platform_defs.dead_letter_window import NONE_YET, Recent
+from platform_defs.contract.model.dead_letter_window import NONE_YET, Recent
 from platform_defs.errors import BrokerAway, Halt, Retryable, halts
 from platform_defs.errors.halts import PartitionSpan
 

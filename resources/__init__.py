@@ -1,4 +1,13 @@
-"""The systems outside Tidegate: a folder for each, and the settings with their addresses.
+"""The resources of this code location, by the names that ops and assets ask for."""
 
-The engine uses them through the protocols in platform_defs/engine/ports/run_ports.py.
-"""
+from platform_defs.dagster.run_session import RunSession
+from platform_defs.producers.dagster_resource import KafkaProducerResource
+from platform_defs.spark.session import SparkResource
+
+RESOURCES = {
+    "spark": SparkResource(),  # a session for each run
+    "run_session": RunSession(),
+    "kafka_producer": KafkaProducerResource(),
+}
+
+__all__ = ["RESOURCES", "KafkaProducerResource", "RunSession", "SparkResource"]

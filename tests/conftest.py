@@ -22,8 +22,8 @@ from hypothesis import settings as hypothesis_settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from resources.endpoints import Endpoints, connection
-from resources.local import processes, stack
+from platform_defs.stack import processes, stack
+from platform_defs.stack.endpoints import Endpoints, connection
 from tests.order import GroupScheduling, first_the_longest, folder_mark, is_left_to_test_long, write_groups
 from tests.support.kafka.secured_kafka import SecuredKafka, secured_kafka
 from tests.support.world import World
@@ -163,7 +163,7 @@ def endpoints(home: Path) -> Iterator[Endpoints]:
 @pytest.fixture(scope="session")
 def spark(endpoints: Endpoints) -> Iterator[Callable[[], SparkSession]]:
     """Yield a function that returns the worker's Spark session, started by the first test that calls it."""
-    from resources.spark.session import spark_config, start_session
+    from platform_defs.spark.session import spark_config, start_session
 
     yield lambda: start_session(spark_config())
     if (running := SparkSession.getActiveSession()) is not None:

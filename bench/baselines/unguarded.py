@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from resources.postgres.session.connection import queries
+from platform_defs.postgres.connection import queries
 
 COMPARED = "AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s"
 

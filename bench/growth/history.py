@@ -14,18 +14,19 @@ from dagster._core.events import StepMaterializationData
 
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.engine.commit.publish import BatchRecord, publish
+from platform_defs.engine.lease.lease import PostgresLease, acquire
 from platform_defs.engine.ports.gaps import Gaps
 from platform_defs.engine.ports.publication_ports import Staged
-from platform_defs.engine.ports.run_ports import Broker, Published
+from platform_defs.engine.ports.run_ports import Broker
 from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.engine.staging.staging import PostgresRecording
+from platform_defs.ledger.ledger import Ledger
+from platform_defs.ledger.published import Published
+from platform_defs.lineage.events import OpenLineageEvents
 from platform_defs.offsets import OffsetRange, TopicView
-from platform_defs.orchestration.reporting.events import materializations
-from resources.lineage.events import OpenLineageEvents
-from resources.postgres.batch.lease import PostgresLease, acquire
-from resources.postgres.batch.staging import PostgresRecording
-from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.ledger.row_counts import row_count
-from resources.postgres.session.connection import connect
+from platform_defs.pipelines.reporting.events import materializations
+from platform_defs.pipelines.reporting.row_counts import row_count
+from platform_defs.postgres.connection import connect
 
 MESSAGES = 10  # of a batch
 OF_A_RUN = 50  # batches

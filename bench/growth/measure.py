@@ -21,22 +21,22 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from dagster import DagsterInstance
 from typing_extensions import override
 
-from assets import find_pipeline
 from bench.ending import ended_by_signals, own_home, stack_up
 from bench.growth.history import MESSAGES, History, message
 from bench.paths import moved
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.dagster.keys import DRAIN_JOB
 from platform_defs.definitions import compose
 from platform_defs.engine.commit import audit
-from platform_defs.orchestration.dagster_runs.keys import DRAIN_JOB
-from platform_defs.orchestration.pruning import JOB
-from platform_defs.verification.verify import verify
-from resources.endpoints import Endpoints, connection
-from resources.kafka.admin.broker import KafkaBroker
-from resources.postgres.ledger.ledger import Ledger
-from resources.process.settings import PROJECT_ROOT
-from resources.spark.session import SparkResource
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.ledger.ledger import Ledger
+from platform_defs.prune.dagster_job import JOB
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.settings.settings import PROJECT_ROOT
+from platform_defs.spark.session import SparkResource
+from platform_defs.stack.endpoints import Endpoints, connection
+from platform_defs.verify.verify import verify
 
 TOPIC = "growth"
 COLD, REAL = 20, 60  # unmeasured real batches, and measured ones in each round

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from platform_defs.orchestration.dagster_runs.keys import LAG_SENSOR
+from platform_defs.dagster.keys import LAG_SENSOR
 
 INSERTED = (
     "SELECT schemaname, relname, n_tup_ins FROM pg_stat_user_tables"

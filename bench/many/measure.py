@@ -20,9 +20,9 @@ from bench.many.load import Load, create_topics, recreate_topic
 from bench.many.plan import PARTITIONS, Planned, plan, write_project
 from bench.many.watch import BENCH, Look, Watch
 from platform_defs.contract.model.contract import Limits
-from platform_defs.orchestration.kafka import topics
-from resources.endpoints import Endpoints, connection
-from resources.local import dagster as ui
+from platform_defs.stack import dagster_dev as ui
+from platform_defs.stack.endpoints import Endpoints, connection
+from platform_defs.topics.dagster import sensor as topics
 
 FIRST_ROUND = 600.0  # maximum seconds for what happens once: a run starts cold, tables are made, a backlog is read
 STEADY = 60.0  # seconds without a late pipeline, after which that is over
@@ -82,7 +82,7 @@ def measure(pipelines: int, minutes: float, idle: float, say: Progress) -> Measu
 
 
 def _stop_what_a_killed_one_left(home: Path) -> None:
-    from resources.local import stack
+    from platform_defs.stack import stack
 
     if home.exists():
         ui.down()

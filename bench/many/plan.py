@@ -6,8 +6,8 @@ from pathlib import Path
 from shutil import copy, copytree, ignore_patterns
 from typing import Literal
 
-from assets import ASSETS
-from resources.process.settings import PROJECT_ROOT
+from platform_defs.settings.contracts import ASSETS
+from platform_defs.settings.settings import PROJECT_ROOT
 
 Kind = Literal["trickle", "busy", "halted", "bad contract", "failing transform"]
 

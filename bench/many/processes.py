@@ -5,8 +5,9 @@ from pathlib import Path
 
 import psutil
 
-from resources.local import dagster as ui
-from resources.local import kafka, postgres
+from platform_defs.stack import dagster_dev as ui
+from platform_defs.stack import kafka_servers as kafka
+from platform_defs.stack import postgres_server as postgres
 
 PIECES = {  # a word of a process's command line → its piece
     "dagster_webserver": "web server",

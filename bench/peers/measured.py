@@ -31,8 +31,8 @@ from bench.peers.versions import (
 )
 from bench.reports.aims import Ratio
 from platform_defs.errors import BadInput
-from resources.local.jars import archive, jars
-from resources.process.settings import settings
+from platform_defs.settings.settings import settings
+from platform_defs.stack.jars import archive, jars
 
 STREAMING = f"Structured Streaming {SPARK}, foreachBatch and JDBC"
 QUIX_STREAMS = f"Quix Streams {QUIX} with its PostgreSQL sink, one process"

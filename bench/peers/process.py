@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.peers.asked import Task
 from platform_defs.errors import BadInput
-from resources.process.settings import PROJECT_ROOT
+from platform_defs.settings.settings import PROJECT_ROOT
 
 START_SECONDS, CARRY_SECONDS = 120, 900
 PATIENCE = 10  # seconds that a process has to end by itself

@@ -4,7 +4,7 @@ and writes their lock files.
 
 from pathlib import Path
 
-from resources.local.jars import write_lock
+from platform_defs.stack.jars import write_lock
 
 SPARK, QUIX, CONNECT, DEBEZIUM = "4.0.0", "3.28.1", "4.3.1", "3.6.0.Final"
 SPARK_PACKAGES = (f"pyspark=={SPARK}",)

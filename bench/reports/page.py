@@ -3,7 +3,7 @@
 from pathlib import Path
 from textwrap import fill
 
-from resources.process.settings import PROJECT_ROOT
+from platform_defs.settings.settings import PROJECT_ROOT
 
 IMAGES = PROJECT_ROOT / "docs" / "images"
 PAGE = PROJECT_ROOT / "docs" / "explanation" / "performance.md"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from textwrap import fill
 
-from resources.process.settings import PROJECT_ROOT
+from platform_defs.settings.settings import PROJECT_ROOT
 
 PAGE = PROJECT_ROOT / "docs" / "explanation" / "scale.md"
 

@@ -1,9 +1,9 @@
 """The entry point of `tidegate`: composes the commands and turns errors into one sentence.
 
-A command is the function with the name of its module; a module with several commands, or with one that needs settings
-of typer, has them in `app` (typer.Typer). A command is listed in COMMANDS with its line in `tidegate --help`, and
-imported when it is called: the help and `tidegate stack status` do not wait for what another command imports. For the
-same reason a module imports contracts, clients, Spark and Dagster inside its commands
+A command is the function with its name in the module that MODULES gives; a module with several commands, or with one
+that needs settings of typer, has them in `app` (typer.Typer). A command is listed in COMMANDS with its line in
+`tidegate --help`, and imported when it is called: the help and `tidegate stack status` do not wait for what another
+command imports. For the same reason a module imports contracts, clients, Spark and Dagster inside its commands
 (tests/unit/cli/test_cli_imports.py).
 """
 
@@ -53,16 +53,33 @@ COMMANDS = {
 # Earlier names, which errors in ledgers and in Dagster's log still have.
 RENAMED = {"ack": "resolve", "recut": "split-batch"}
 
-# The folder of cli/ in which each command's module is.
-FOLDERS = {
-    **dict.fromkeys(("cluster",), "cluster"),
-    **dict.fromkeys(("contract", "schema"), "contracts"),
-    **dict.fromkeys(("groups", "peek", "send", "topics"), "kafka"),
-    **dict.fromkeys(
-        ("adopt", "demo", "dlq", "lag", "plan", "prune", "replay", "resolve", "split-batch", "verify"), "pipelines"
-    ),
-    **dict.fromkeys(("presets", "produce"), "producers"),
-    **dict.fromkeys(("doctor", "migrate", "psql", "rights", "stack", "ui"), "stack"),
+# The module of each command, below platform_defs: a feature's `cli.py`, or a file of its `cli/`.
+MODULES = {
+    "adopt": "adopt.cli",
+    "cluster": "cluster.cli.cluster",
+    "contract": "contract_changes.cli.contract",
+    "demo": "demo.cli.demo",
+    "dlq": "dead_letters.cli",
+    "doctor": "doctor.cli",
+    "groups": "groups.cli",
+    "lag": "status.cli",
+    "migrate": "database.cli.migrate",
+    "peek": "messages.cli.peek",
+    "plan": "runs.cli",
+    "presets": "producers.cli",
+    "produce": "samples.cli.produce",
+    "prune": "prune.cli",
+    "psql": "database.cli.psql",
+    "replay": "replay.cli",
+    "resolve": "resolve.cli.resolve",
+    "rights": "database.cli.rights",
+    "schema": "schemas.cli",
+    "send": "messages.cli.send",
+    "split-batch": "resolve.cli.split_batch",
+    "stack": "stack.cli.stack",
+    "topics": "topics.cli.topics",
+    "ui": "stack.cli.ui",
+    "verify": "verify.cli",
 }
 
 # Options by their names in other commands and tools, with their names in commands that have that option.
@@ -74,7 +91,7 @@ INTERRUPTED = 130  # the exit code
 def load(name: str) -> Any:
     """Return the command `name`, imported. Any: typer keeps its click's types private."""
     stem = name.replace("-", "_")
-    module = importlib.import_module(f"platform_defs.cli.{FOLDERS[name]}.{stem}")
+    module = importlib.import_module(f"platform_defs.{MODULES[name]}")
     commands = getattr(module, "app", None)
     if commands is None:
         commands = typer.Typer(add_completion=False)

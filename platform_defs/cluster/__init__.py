@@ -1,1 +1,1 @@
-"""A cluster of brokers: balance, health, and reassignment of replicas. Pure."""
+"""`tidegate cluster`: health and skew of the brokers, elections, and the reassignment of replicas."""

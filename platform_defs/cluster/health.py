@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from platform_defs.cluster.observed import Broker, Observed, Quorum, Voter, by_topic
 from platform_defs.cluster.partition_health import Counts, PartitionHealth, State, count, partition_health, worst
 from platform_defs.errors.words import noun_for, plural
+from platform_defs.kafka.observed import Broker, Observed, Quorum, Voter, by_topic
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})  # Kafka's Topic.isInternal
 SILENT_MS = 5000  # a voter that follows fetches every half second

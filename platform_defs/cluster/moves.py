@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from platform_defs.cluster.levelling import Held, level
-from platform_defs.cluster.observed import Replicas
+from platform_defs.kafka.observed import Replicas
 
 OfTopic = Mapping[int, Replicas]  # by partition, the replicas in the order of preference
 

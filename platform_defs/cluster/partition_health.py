@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from platform_defs.cluster.observed import Observed, Partition
+from platform_defs.kafka.observed import Observed, Partition
 
 WORST = 10  # partitions that are listed
 

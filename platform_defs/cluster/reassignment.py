@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from platform_defs.cluster.moves import OfTopic, moved
-from platform_defs.cluster.observed import Moving, Observed, Replicas, assignment
 from platform_defs.errors import BadInput
+from platform_defs.kafka.observed import Moving, Observed, Replicas, assignment
 
 KIND = "tidegate cluster reassign plan 1"
 THROTTLE = 50_000_000  # bytes a second, from and to each broker, unless a user gives another limit

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from platform_defs.cluster.observed import Bytes, Partition
+from platform_defs.kafka.observed import Bytes, Partition
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The contract: its document, its keys, its reader and its model."""

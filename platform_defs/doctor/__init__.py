@@ -1,1 +1,1 @@
-"""The conclusions of `tidegate doctor`: from the observed state of each system to findings. Pure; reads no system."""
+"""`tidegate doctor`: the problems with Kafka, Postgres and this machine, and their remedies."""

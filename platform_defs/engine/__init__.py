@@ -1,0 +1,1 @@
+"""One batch, from plan to commit: read `batch.py` first."""

@@ -1,15 +1,14 @@
 """One batch, from plan to commit, in the eight steps of docs/explanation/design.md. Read this file first.
 
-0 acquire   become the owner, once a turn         resources/postgres/batch/lease.py
+0 acquire   become the owner, once a turn         engine/lease/lease.py
 1 plan      which offsets                         engine/plan/planning.py, offsets.py
-2 read      the messages, in Spark's tasks        engine/task/task.py, resources/kafka/data/source.py
+2 read      the messages, in Spark's tasks        engine/task/task.py, kafka/source.py
 3 check     decode and row rules, in the task     engine/task/decoding.py, formats/framed.py, engine/task/row_checks.py
 4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/job/transform.py
-5 stage     COPY beside the tables                engine/job/stage.py, resources/postgres/batch/staging.py
-6 audit     rules over the batch                  engine/commit/audit.py, resources/postgres/batch/auditor.py
-7 publish   one transaction                       engine/commit/publish.py, and in resources/postgres/batch/
-                                                  publish_statements.py
-8 report    Dagster, lineage                      orchestration/reporting/reporter.py, orchestration/reporting/events.py
+5 stage     COPY beside the tables                engine/job/stage.py, engine/staging/staging.py
+6 audit     rules over the batch                  engine/commit/audit.py, engine/commit/auditor.py
+7 publish   one transaction                       engine/commit/publish.py, engine/commit/publish_statements.py
+8 report    Dagster, lineage                      pipelines/reporting/reporter.py, pipelines/reporting/events.py
 
 While one batch is at 6 and 7, the next one may be staged already (engine/prefetch.py).
 """
@@ -22,6 +21,7 @@ from functools import partial
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.redaction import unexpected, without_causes
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.publish import BatchRecord, publish
@@ -47,13 +47,11 @@ from platform_defs.engine.plan.budget import Budget, Spent
 from platform_defs.engine.plan.planning import TASKS, decide
 from platform_defs.engine.plan.topic_view import describe
 from platform_defs.engine.ports import crash_points
-from platform_defs.engine.ports.publication_ports import RowChanges, Staged
-from platform_defs.engine.ports.run_ports import Published
+from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.ports.schema_ports import Schemas, summed
 from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
 from platform_defs.engine.prefetch import Prefetch, SpeculativeBatch
 from platform_defs.engine.run_context import RunContext
-from platform_defs.engine.task.redaction import unexpected, without_causes
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import (
     BadInput,
@@ -70,6 +68,7 @@ from platform_defs.errors import (
 )
 from platform_defs.errors.halts import LogCut
 from platform_defs.formats.writer_fit import refuse_schema_file
+from platform_defs.ledger.published import Published, RowChanges
 from platform_defs.offsets import PendingBatch, TopicView
 
 

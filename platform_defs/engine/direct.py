@@ -18,10 +18,10 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.commit.direct_task import LEFT, Direct, publish_ranges
 from platform_defs.engine.job.job import as_ours, bound, range_numbers, run
 from platform_defs.engine.plan.topic_view import describe
-from platform_defs.engine.ports.run_ports import Published
 from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import TidegateError
+from platform_defs.ledger.published import Published
 from platform_defs.offsets import PendingBatch, TopicView
 
 _log = logging.getLogger(__name__)

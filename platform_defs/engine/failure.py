@@ -64,9 +64,9 @@ def _counts(error: TidegateError, policy: ErrorPolicy) -> Counts:
     server that goes on, and a session that was ended by command counts if the server went on.
 
     Neither proves whose fault it was. Ten failures in a row do, with no commit in between, the last ones with no other
-    batch running (orchestration/scheduler/turns.py): a batch that does not cause the crashes commits as soon as one of
+    batch running (pipelines/scheduler/turns.py): a batch that does not cause the crashes commits as soon as one of
     its tries falls between two of them. If recovery takes longer than this run waits, the next run counts the failure
-    as it takes the pipeline over (resources/postgres/batch/take_over.py).
+    as it takes the pipeline over (engine/lease/take_over.py).
     """
     if policy is ErrorPolicy.DENIED:  # whatever the batch holds: it goes on once the right is granted
         return Counts.NEVER

@@ -82,7 +82,7 @@ def plan_after(
 
 def left_by(batch: PendingBatch, positions: Sequence[Position]) -> list[Position]:
     """Return `positions` as `batch` leaves them when it commits (`move_positions` in
-    resources/postgres/sql/queries/pipelines.sql).
+    engine/pipelines.sql).
     """
     ends = {item.partition: item for item in sorted(batch.ranges)}
     return [_moved(at, ends[at.partition]) if at.partition in ends else at for at in positions]

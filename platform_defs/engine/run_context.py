@@ -13,7 +13,7 @@ from platform_defs.engine.ports.task_ports import Source
 
 @dataclass(frozen=True)
 class RunContext:
-    """The connections and services of a run, opened by the caller (operations/runs/open_run.py)."""
+    """The connections and services of a run, opened by the caller (runs/open_run.py)."""
 
     ledger: PipelineLease
     broker: Broker

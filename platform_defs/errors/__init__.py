@@ -57,7 +57,7 @@ from typing_extensions import override
 
 from platform_defs.errors.halts import HaltDetail, read_detail
 
-Outcome = Literal["poison", "not_written", "unknown"]  # by code: producing/outcomes.py
+Outcome = Literal["poison", "not_written", "unknown"]  # by code: producers/outcomes.py
 
 
 class TidegateError(Exception):

@@ -1,0 +1,1 @@
+"""From a message's bytes to Arrow rows, or to a reason."""

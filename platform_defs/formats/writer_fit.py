@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from platform_defs.contract.evolution.changes import Change, ChangeClass
 from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BadInput
-from platform_defs.evolution.changes import Change, ChangeClass
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema, schema_of_file
 from platform_defs.formats.writer_fields import doubts, fields_of
 

@@ -1,1 +1,1 @@
-"""Consumer groups and messages as values, without a client. Pure."""
+"""Kafka itself: clients, what brokers answer, and messages as a source. No command, no feature."""

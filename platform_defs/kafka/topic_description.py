@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from platform_defs.cluster.observed import Replicas
+from platform_defs.kafka.observed import Replicas
 from platform_defs.offsets import PartitionView
 
 Source = Literal["topic", "broker", "default"]

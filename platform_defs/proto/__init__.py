@@ -1,0 +1,1 @@
+"""Google's compiler of Protobuf schemas, and the schemas that no registry has."""

@@ -1,0 +1,1 @@
+"""`tidegate produce`: made-up messages of a contract, with a known number of bad ones."""

@@ -10,9 +10,6 @@ from typing import Any, cast
 from uuid import UUID
 
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.encoding.avro import AvroEncoder
-from platform_defs.encoding.avro_scalars import blocks, long_bytes, scalar, sized_bytes
-from platform_defs.encoding.documents import CannotEncode, shown
 from platform_defs.formats.avro.schema import (
     Array,
     AvroType,
@@ -26,6 +23,9 @@ from platform_defs.formats.avro.schema import (
     Union,
     spelled,
 )
+from platform_defs.formats.encoding.avro import AvroEncoder
+from platform_defs.formats.encoding.avro_scalars import blocks, long_bytes, scalar, sized_bytes
+from platform_defs.formats.encoding.documents import CannotEncode, shown
 from platform_defs.samples.values_at import MISSING, ValuesAt
 
 _EMPTY: tuple[Any, ...] = (None, [], {}, "", 0, False)

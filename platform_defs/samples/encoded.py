@@ -11,18 +11,18 @@ from json import loads
 
 from platform_defs.contract.model.contract import UNFRAMED, Contract, Field, RowRule
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.encoding.documents import CannotEncode
-from platform_defs.encoding.messages import Headers, MessageSchemas, framing, key_encoder
 from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.encoding.documents import CannotEncode
+from platform_defs.formats.encoding.messages import Headers, MessageSchemas, framing, key_encoder
 from platform_defs.formats.framing import HEADERS
 from platform_defs.samples.samples import Sample, Samples
 from platform_defs.samples.values_at import ValuesAt, places_of
-from platform_defs.schema_conversion.found import FoundField
-from platform_defs.schema_conversion.importing import read_message
-from platform_defs.verification.validators.framed import FramedValidator
-from platform_defs.verification.validators.known_schemas import KnownSchemas, NamedSchema
-from platform_defs.verification.validators.validator import NoRow
+from platform_defs.schemas.conversion.found import FoundField
+from platform_defs.schemas.conversion.importing import read_message
+from platform_defs.verify.validators.framed import FramedValidator
+from platform_defs.verify.validators.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verify.validators.validator import NoRow
 
 
 class EncodedSamples:
@@ -118,12 +118,12 @@ def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes],
         return (lambda document: document), b""
     places = places_of(contract.fields)
     if contract.format == "avro":
-        from platform_defs.encoding.avro import avro_encoder
+        from platform_defs.formats.encoding.avro import avro_encoder
         from platform_defs.samples.avro_writer import AvroWriter
 
         made, index = AvroWriter(avro_encoder(schema, contract.wire.record)), b""
     else:
-        from platform_defs.encoding.protobuf import protobuf_encoder
+        from platform_defs.formats.encoding.protobuf import protobuf_encoder
         from platform_defs.samples.protobuf_writer import ProtobufWriter
 
         encoder = protobuf_encoder(schema, contract.wire.record)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.samples.message import NOTHING, json_of, replaced
-from platform_defs.verification.formats.documents import Document, Integer, Number, Pairs, parse
+from platform_defs.verify.decoders.documents import Document, Integer, Number, Pairs, parse
 
 
 @dataclass(frozen=True)

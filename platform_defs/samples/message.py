@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from platform_defs.contract.model.contract import Field
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.verification.formats.documents import Document, Pairs, compact, parse
+from platform_defs.verify.decoders.documents import Document, Pairs, compact, parse
 
 Json: TypeAlias = bytes  # a JSON text, in UTF-8
 NOTHING = object()  # instead of a value: no such member

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.operations.kafka.writer_schemas import message_schemas
 from platform_defs.samples.mixture import Source
 from platform_defs.samples.samples import Samples
+from platform_defs.schemas.writer_schemas import message_schemas
 
 if TYPE_CHECKING:
-    from resources.registry.address import Registry
+    from platform_defs.settings.registry_address import Registry
 
 
 def samples_of(

@@ -9,8 +9,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import ParseDict, ParseError
 
 from platform_defs.contract.model.contract import Field
-from platform_defs.encoding.documents import CannotEncode, shown
-from platform_defs.encoding.protobuf import ProtobufEncoder, without_decimals
+from platform_defs.formats.encoding.documents import CannotEncode, shown
+from platform_defs.formats.encoding.protobuf import ProtobufEncoder, without_decimals
 from platform_defs.formats.protobuf.resolve import field_at
 from platform_defs.samples.values_at import ValuesAt
 from platform_defs.times import EPOCH

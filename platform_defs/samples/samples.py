@@ -17,7 +17,7 @@ from platform_defs.errors import BadInput
 from platform_defs.samples.faults import Fault, faults
 from platform_defs.samples.message import Json, MessageTemplate
 from platform_defs.samples.values import Value, Values, json_text
-from platform_defs.verification.validators.validator import NoRow, Validator
+from platform_defs.verify.validators.validator import NoRow, Validator
 
 POOL = 1_000  # different values of a field in one block of messages
 TIMES = 100  # the same for timestamps, which are made again for each block

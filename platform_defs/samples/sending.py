@@ -9,11 +9,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from platform_defs.errors import NotDelivered, TransactionAborted
-from platform_defs.producing.message import Message
+from platform_defs.producers.message import Message
 
 if TYPE_CHECKING:
+    from platform_defs.producers.producer import Producer
     from platform_defs.samples.mixture import Mixture
-    from resources.kafka.producer.producer import Producer
 
 COMMIT_EVERY = 10_000  # messages of a transaction at most
 TRIES = 3  # of a transaction that was aborted

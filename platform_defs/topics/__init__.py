@@ -1,1 +1,1 @@
-"""Topics as code, decided without a broker: declarations, observations, rules and the plan."""
+"""`tidegate topics`: topics as contracts and topics.yaml declare them, planned and applied."""

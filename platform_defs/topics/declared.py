@@ -9,19 +9,10 @@ from platform_defs.contract.model.topic import KeyOrder, TopicKeys
 from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.contract.reader.topics_file import ListedTopic
 from platform_defs.errors import BadInput
-from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
+from platform_defs.ledger.answers import Reader
+from platform_defs.producer_options.partitioners import OF_TOPICS_THAT_EXIST
 from platform_defs.topics.steps import Create
 from platform_defs.topics.violations import Place, Violation
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A pipeline that reads the topic."""
-
-    pipeline: str
-    disposition: Literal["append", "upsert"]
-    seconds: float = 30.0  # after which a run starts for its oldest unread message
-    partitioner: str = OF_TOPICS_THAT_EXIST  # of producers by its contract
 
 
 @dataclass(frozen=True)

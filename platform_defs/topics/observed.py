@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from platform_defs.cluster.observed import Replicas
+from platform_defs.kafka.observed import Replicas
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from platform_defs.cluster.moves import Site, over_racks, with_factor
-from platform_defs.cluster.observed import Replicas
+from platform_defs.kafka.observed import Replicas
 
 Racks = Mapping[int, str | None]  # of the live brokers
 

@@ -6,7 +6,7 @@ Only declared keys are compared. No step removes partitions, deletes a topic, or
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from platform_defs.cluster.observed import Replicas
+from platform_defs.kafka.observed import Replicas
 from platform_defs.topics.declared import Declared, created
 from platform_defs.topics.observed import Observed, ObservedTopic, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
@@ -23,7 +23,9 @@ class Plan:
 
 
 def plan_of(declared: Iterable[Declared], observed: Observed) -> Plan:
-    """Return the plan that makes each topic as declared. It is not applied if a rule refuses it (topics/rules.py)."""
+    """Return the plan that makes each topic as declared. It is not applied if a rule refuses it
+    (topics/rules/rules.py).
+    """
     steps = [step for one in declared for step in _steps(one, observed)]
     steps.sort(key=lambda step: ORDER.index(step.step))
     found = {step.topic: observed.topics.get(step.topic) for step in steps}

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from platform_defs.cluster.observed import Replicas
 from platform_defs.errors.words import plural
+from platform_defs.kafka.observed import Replicas
 from platform_defs.topics.observed import ObservedTopic, same_value
 
 

@@ -22,9 +22,9 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from resources.endpoints import connection
-from resources.local import stack
-from resources.spark.session import spark_config, start_session
+from platform_defs.spark.session import spark_config, start_session
+from platform_defs.stack import stack
+from platform_defs.stack.endpoints import connection
 from tests.chaos.catalogue import SCENARIOS
 from tests.chaos.kafka import three_brokers
 from tests.chaos.scenario import Chaos, Play

@@ -7,10 +7,10 @@ import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import Halt
-from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
-from platform_defs.operations.settlements.settlement import Settlement
-from resources.kafka.admin.broker import KafkaBroker
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.resolve import settlement
+from platform_defs.resolve.choices import BatchChoice, ResumeAt
+from platform_defs.resolve.settlement import Settlement
 from tests.support.world import World
 
 

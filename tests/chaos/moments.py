@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import RunContext, drain
-from platform_defs.engine.ports.run_ports import Published
 from platform_defs.engine.ports.task_ports import Source
 from platform_defs.formats.blocks.block import Block
+from platform_defs.ledger.published import Published
 from platform_defs.offsets import OffsetRange
-from resources.process.settings import settings
+from platform_defs.settings.settings import settings
 from tests.support.world import World
 
 Act = Callable[[], object]

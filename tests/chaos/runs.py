@@ -15,13 +15,13 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from assets import find_pipeline
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
 from platform_defs.errors import TidegateError
-from platform_defs.operations.runs.open_run import open_run
-from resources.endpoints import connection
-from resources.spark.session import spark_config, start_session
+from platform_defs.runs.open_run import open_run
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.spark.session import spark_config, start_session
+from platform_defs.stack.endpoints import connection
 from tests.support.waiting import BOUND
 from tests.support.world import declassified, renamed
 

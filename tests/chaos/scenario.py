@@ -10,7 +10,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BrokerAway
-from platform_defs.verification.verify import verify
+from platform_defs.verify.verify import verify
 from tests.chaos.fault_classes import FaultClass
 from tests.support.world import World
 

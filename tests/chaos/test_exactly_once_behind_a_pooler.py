@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from resources.endpoints import Endpoints
+from platform_defs.stack.endpoints import Endpoints
 from tests.chaos.catalogue import ELSEWHERE
 from tests.chaos.runs import POSTGRES, Run
 from tests.chaos.scenario import Chaos
-from tests.integration.batches import test_exactly_once, test_staging_tables
+from tests.integration.engine import test_exactly_once, test_staging_tables
 from tests.support.postgres.pgbouncer import needs_pgbouncer, pgbouncer
 from tests.support.waiting import wait_for
 from tests.support.world import World, transfers

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget
-from platform_defs.engine.ports.run_ports import Published
-from resources.endpoints import Endpoints
-from tests.integration.batches import test_exactly_once, test_staging_tables
+from platform_defs.ledger.published import Published
+from platform_defs.stack.endpoints import Endpoints
+from tests.integration.engine import test_exactly_once, test_staging_tables
 from tests.support.kafka.secured_kafka import ADMIN, SecuredKafka
 from tests.support.postgres.pgbouncer import needs_pgbouncer, pgbouncer
 from tests.support.postgres.restricted_roles import Company, new_company

@@ -13,14 +13,14 @@ import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget
-from resources.endpoints import Endpoints
+from platform_defs.stack.endpoints import Endpoints
 from tests.chaos.catalogue import ELSEWHERE
 from tests.chaos.kafka.broker_killer import BrokerKiller
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.chaos.processes.kills import Trickle
 from tests.chaos.runs import SERVERS
 from tests.chaos.scenario import Chaos
-from tests.integration.batches import test_exactly_once, test_staging_tables
+from tests.integration.engine import test_exactly_once, test_staging_tables
 from tests.support.waiting import wait_for
 from tests.support.world import World
 

@@ -25,10 +25,10 @@ from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.expectations import EXPECTATIONS
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput, TidegateError
-from platform_defs.producing.java_names import JAVA, JavaOption
-from platform_defs.producing.options import OPTIONS
-from platform_defs.schema_conversion.exporting import export_schema
-from resources.process.settings import SETTINGS
+from platform_defs.producer_options.java_names import JAVA, JavaOption
+from platform_defs.producer_options.options import OPTIONS
+from platform_defs.schemas.conversion.exporting import export_schema
+from platform_defs.settings.settings import SETTINGS
 from tests.docs.error_policies import (
     policies_of_errors,
     policies_of_kafka,
@@ -42,7 +42,7 @@ from tests.unit.contract.contract_mistakes import GOOD, MISTAKES
 
 ROOT = Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-MIGRATIONS = ROOT / "resources" / "postgres" / "sql" / "migrations"
+MIGRATIONS = ROOT / "platform_defs" / "ledger" / "schema"
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end generated -->)", re.DOTALL)
 
 

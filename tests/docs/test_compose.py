@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from resources.process.settings import unknown_variables
+from platform_defs.settings.settings import unknown_variables
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())

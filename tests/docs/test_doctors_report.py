@@ -9,7 +9,7 @@ PAGE = (ROOT / "docs" / "how-to" / "read-a-doctors-report.md").read_text()
 
 def _said() -> str:
     """Return the doctor's texts about addresses, from its modules, joined at line ends, without values."""
-    modules = (ROOT / "platform_defs" / "doctor" / name for name in ("reach.py", "cluster.py"))
+    modules = (ROOT / "platform_defs" / "doctor" / "findings" / name for name in ("reach.py", "cluster.py"))
     text = "\n".join(path.read_text() for path in modules)
     return re.sub(r"\{[^{}]*\}", "1", re.sub(r'"\s*\n\s*f?"', "", text))
 

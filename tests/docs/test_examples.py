@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from platform_defs.contract.reader.catalogue import find_all
-from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.encoding.messages import MessageSchemas
 from platform_defs.formats.writer_fields import difference, doubts, fields_of
 from platform_defs.formats.writer_fit import why_not
 from platform_defs.samples.encoded import EncodedSamples

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from platform_defs.contract.evolution.plan import plan
 from platform_defs.contract.reader.odcs import load
-from platform_defs.evolution.plan import plan
 from tests.docs.test_tutorial import ROOT, Block, blocks, clone, walk
 
 __all__ = ["clone"]  # the fixture
@@ -17,7 +17,7 @@ dagster asset materialize -m platform_defs.definitions --select 'group:"web"'
 """
 ROWS = """python -c '
 import psycopg
-from resources.endpoints import connection
+from platform_defs.stack.endpoints import connection
 with psycopg.connect(connection().postgres_url) as session:
     print(session.execute("select count(*), count(distinct event_id) from web.page_views").fetchone())
 '

@@ -20,8 +20,8 @@ from dagster_k8s import K8sRunLauncher
 from dagster_k8s.job import construct_dagster_k8s_job
 from kubernetes import client
 
-from resources.process.settings import unknown_variables
-from resources.spark.session import ENCRYPTED, SECRET, is_encrypted
+from platform_defs.settings.settings import unknown_variables
+from platform_defs.spark.session import ENCRYPTED, SECRET, is_encrypted
 from tests.docs.test_commands import ROOT
 
 FOLDER = ROOT / "docs" / "examples" / "kubernetes"
@@ -177,7 +177,7 @@ def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
 
 
 def test_executors_know_runs_by_their_secret_take_their_tasks_encrypted_and_have_their_files() -> None:
-    """tests/integration/batches/test_standalone.py runs transfers through a cluster with this very spark.conf."""
+    """tests/integration/engine/test_standalone.py runs transfers through a cluster with this very spark.conf."""
     given, secrets = data("tidegate-settings"), data("tidegate")
     conf = dict(line.split() for line in data("tidegate-spark")["spark.conf"].splitlines())
     assert conf[SECRET] == secrets[Path(given["TIDEGATE_SPARK_SECRET_FILE"]).name]
@@ -201,7 +201,7 @@ def test_dagster_takes_the_instance_and_the_workspace(tmp_path: Path) -> None:
     assert classes == {
         "dagster._core.storage.noop_compute_log_manager": "NoOpComputeLogManager",
         "dagster_k8s": "K8sRunLauncher",
-        "resources.dagster.storage": "Artifacts",
+        "platform_defs.dagster.storage": "Artifacts",
     }
     for given in (ref, InstanceRef.from_dir(str(ROOT))):
         assert given.settings["nux"] == {"enabled": False}, "the UI asks each new browser to join Dagster's community"

@@ -83,7 +83,7 @@ def test_every_kind_of_block_is_in_the_tutorial() -> None:
 
 def test_the_message_of_the_tutorial_is_a_row_of_its_contract(tmp_path: Path) -> None:
     from platform_defs.contract.reader.odcs import load
-    from platform_defs.verification.validators.validator import NoRow, Validator
+    from platform_defs.verify.validators.validator import NoRow, Validator
 
     (contract,) = (block for block in blocks() if block.file)
     (message,) = (block.text for block in blocks() if block.info == "json")

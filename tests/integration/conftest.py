@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 from dagster import DagsterInstance
 
-from resources.endpoints import Endpoints
-from resources.postgres.ledger import prune_ledger
-from resources.process.settings import PROJECT_ROOT
+from platform_defs.prune import ledger as prune_ledger
+from platform_defs.settings.settings import PROJECT_ROOT
+from platform_defs.stack.endpoints import Endpoints
 from tests.support.kafka.kafka_actions import Place
 from tests.support.kafka.secured_kafka import ADMIN, SecuredKafka
 from tests.support.kafka.topic_sites import Site

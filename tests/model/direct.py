@@ -20,15 +20,15 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine import batch
 from platform_defs.engine.commit import direct_task
+from platform_defs.engine.commit.direct_statements import DirectSession, PostgresDirect
 from platform_defs.engine.commit.direct_task import Direct
 from platform_defs.engine.direct import goes_direct, prepare
+from platform_defs.engine.lease.lease import acquire
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import TidegateError
+from platform_defs.ledger.ledger import Ledger
 from platform_defs.offsets import PendingBatch, TopicView
-from resources.postgres.batch.direct import DirectSession, PostgresDirect
-from resources.postgres.batch.lease import acquire
-from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.session.connection import connect
+from platform_defs.postgres.connection import connect
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, Run, new_contract
 from tests.model.seen import Seen, check, look, positions

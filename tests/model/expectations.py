@@ -10,6 +10,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.engine.lease.lease import acquire
 from platform_defs.engine.ports.pauses import Counts
 from platform_defs.errors import (
     BadInput,
@@ -22,12 +23,11 @@ from platform_defs.errors import (
     OffsetsUnavailable,
     StagingLost,
 )
+from platform_defs.ledger.ledger import Ledger
 from platform_defs.offsets import Position
-from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
-from resources.postgres.batch.lease import acquire
-from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.session.connection import connect
+from platform_defs.postgres.connection import connect
+from platform_defs.resolve import settlement
+from platform_defs.resolve.choices import BatchChoice, ResumeAt
 from tests.model.counted import CountedMessages
 from tests.model.cuts import continues
 from tests.model.log import Log, Part

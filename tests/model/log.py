@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from platform_defs.engine.ports.leader_epochs import LeaderEpochs
 from platform_defs.errors import LogTruncated, OffsetsUnavailable
 from platform_defs.formats.blocks.block import Block, message_blocks
+from platform_defs.kafka.leader_epochs import LeaderEpochs
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 
 Kind = Literal[

@@ -18,13 +18,12 @@ from hypothesis.stateful import initialize, invariant, rule
 from platform_defs.engine.ports.pauses import Counts
 from platform_defs.errors import BrokerAway, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.errors.halts import RetentionPassed
+from platform_defs.ledger.ledger import Ledger
 from platform_defs.offsets import OffsetRange, Position
-from platform_defs.operations.runs import split_batch
-from platform_defs.operations.runs.prune import prune
-from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
-from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.session.connection import connect
+from platform_defs.postgres.connection import connect
+from platform_defs.prune.prune import prune
+from platform_defs.resolve import settlement, split_batch
+from platform_defs.resolve.choices import BatchChoice, ResumeAt
 from tests.model.counted import CountedMessages
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, new_contract

@@ -9,27 +9,28 @@ from psycopg import sql
 
 from platform_defs import offsets
 from platform_defs.contract.model.contract import Contract, Limits
-from platform_defs.dead_letter_window import Counted, Recent
+from platform_defs.contract.model.dead_letter_window import Counted, Recent
 from platform_defs.engine import batch, prefetch
-from platform_defs.engine.commit import audit, publish
+from platform_defs.engine.commit import audit, publish, publish_statements
+from platform_defs.engine.commit.publish_statements import PostgresPublication
+from platform_defs.engine.lease import table_claims
+from platform_defs.engine.lease.lease import PostgresLease
 from platform_defs.engine.plan import planning
 from platform_defs.engine.plan.added_partitions import first_positions
 from platform_defs.engine.plan.planning import BatchPlan
 from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.run_context import RunContext
+from platform_defs.engine.staging import staging_tables
 from platform_defs.errors import StagingLost
+from platform_defs.ledger.contract_ledger import ContractLedger
+from platform_defs.ledger.positions import positions_of
 from platform_defs.offsets import PendingBatch, Position
-from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.decision import Decision
-from platform_defs.operations.settlements.settled_log import SettledLog
-from resources.postgres.batch import publish_statements, staging_tables, table_claims
-from resources.postgres.batch.lease import PostgresLease
-from resources.postgres.batch.publish_statements import PostgresPublication
-from resources.postgres.ledger import prune_ledger
-from resources.postgres.ledger.contract_ledger import ContractLedger
-from resources.postgres.ledger.positions import positions_of
-from resources.postgres.ledger.settlement_ledger import PartitionChange
-from resources.postgres.session.connection import queries
+from platform_defs.postgres.connection import queries
+from platform_defs.prune import ledger as prune_ledger
+from platform_defs.resolve import settlement
+from platform_defs.resolve.decision import Decision
+from platform_defs.resolve.ledger import PartitionChange
+from platform_defs.resolve.settled_log import SettledLog
 
 # Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. Only
 # settlements change a position's log, and they take the next epoch. Nor the comparison of forget_position with the new
@@ -45,7 +46,7 @@ OWNED = " AND epoch = %(epoch)s AND owner = %(owner)s"
 
 
 def _with(statement: str, part: str, instead: str) -> Mutate:
-    """Mutate the named statement in resources/postgres/sql: replace `part` with `instead`."""
+    """Mutate the named statement: replace `part` with `instead`."""
 
     def mutate(patch: pytest.MonkeyPatch) -> None:
         assert part in queries()[statement]

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from platform_defs.engine.commit import direct_task
+from platform_defs.engine.commit.direct_statements import DirectPublication, DirectSession, DirectTransaction
+from platform_defs.engine.commit.publish_statements import PostgresPublication
 from platform_defs.errors import Fenced, TidegateError
-from resources.endpoints import Endpoints
-from resources.postgres.batch.direct import DirectPublication, DirectSession, DirectTransaction
-from resources.postgres.batch.publish_statements import PostgresPublication
-from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.session.connection import connect
+from platform_defs.ledger.ledger import Ledger
+from platform_defs.postgres.connection import connect
+from platform_defs.stack.endpoints import Endpoints
 from tests.model.direct import MOMENTS, DirectMachine
 from tests.model.mutants import OWNED, Mutate, _both, _instead, _never_short, _without
 

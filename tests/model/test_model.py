@@ -11,12 +11,12 @@ from hypothesis.strategies import SearchStrategy
 
 from platform_defs import offsets
 from platform_defs.engine.commit import audit
+from platform_defs.engine.lease import take_over
 from platform_defs.engine.plan import topic_view
 from platform_defs.errors import TidegateError
-from resources.endpoints import Endpoints
-from resources.postgres.batch import take_over
-from resources.postgres.ledger import prune_ledger
-from resources.postgres.ledger.ledger import Ledger
+from platform_defs.ledger.ledger import Ledger
+from platform_defs.prune import ledger as prune_ledger
+from platform_defs.stack.endpoints import Endpoints
 from tests.model.expectations import DEATHS
 from tests.model.machine import Machine
 from tests.model.mutants import MUTANTS, PATHS, SOON

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from platform_defs.contract.evolution.statements import Given
+from platform_defs.contract_changes import evolve
+from platform_defs.engine.lease.lease import acquire
 from platform_defs.errors import BadInput
-from platform_defs.evolution.statements import Given
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.contracts import evolve
-from resources.postgres.batch.lease import acquire
 from tests.model.expectations import Expectations
 from tests.model.runs import next_version
 from tests.model.seen import positions

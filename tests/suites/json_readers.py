@@ -13,9 +13,9 @@ from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.supported import decode
-from platform_defs.verification.compare.chunk_validator import ChunkValidator
-from platform_defs.verification.source.messages import Chunk
-from platform_defs.verification.validators.validator import Validator
+from platform_defs.verify.compare.chunk_validator import ChunkValidator
+from platform_defs.verify.source.messages import Chunk
+from platform_defs.verify.validators.validator import Validator
 
 Outcome = tuple[Any, ...] | str  # the values of a row, in one spelling; or the class of a fault
 Columns = tuple[tuple[str, str], ...]  # names and types of a contract's columns

@@ -17,8 +17,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.decode import ProtobufReader
-from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufValidator
+from platform_defs.verify.decoders.documents import NotTheType
+from platform_defs.verify.decoders.protobuf import ProtobufValidator
 from tests.suites.json_readers import Outcome, plain
 from tests.suites.protobuf_cases import tag, varint
 from tests.suites.protobuf_schema import contract, number, proto

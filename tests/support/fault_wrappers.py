@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from resources.postgres.session.connection import connect
+from platform_defs.postgres.connection import connect
 from tests.support.world import World
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from resources.local import stack
+from platform_defs.stack import stack
 
 # Signals end it, even if the parent of the tests ignores SIGINT: Dagster then makes a worker ignore SIGTERM as well.
 _CODE = """

@@ -5,10 +5,10 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.plan.replay_plan import ReplayStart
-from platform_defs.operations.runs.replay import Replay
-from platform_defs.verification.verify import verify
-from resources.postgres.replay.replacement import Shown
-from tests.integration.verification.test_verify import view
+from platform_defs.replay.replacement import Shown
+from platform_defs.replay.replay import Replay
+from platform_defs.verify.verify import verify
+from tests.integration.verify.test_verify import view
 from tests.support.world import World, transfers
 
 

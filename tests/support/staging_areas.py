@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from resources.postgres.batch.staging import PostgresRecording, PostgresStaging
+from platform_defs.engine.staging.staging import PostgresRecording, PostgresStaging
 
 
 @dataclass(frozen=True)

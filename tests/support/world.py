@@ -14,18 +14,18 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 from pyspark.sql import SparkSession
 
-from assets import find_all
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.topic import NO_KEYS
 from platform_defs.engine.batch import Budget, RunContext, drain
-from platform_defs.engine.ports.run_ports import Published
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.ledger.ledger import Ledger
+from platform_defs.ledger.published import Published
 from platform_defs.offsets import PartitionView
-from platform_defs.operations.runs.open_run import open_run
-from resources.endpoints import Endpoints
-from resources.kafka.admin.broker import KafkaBroker
-from resources.postgres.ledger.ledger import Ledger
-from resources.spark.session import SparkResource
+from platform_defs.runs.open_run import open_run
+from platform_defs.settings.contracts import find_all
+from platform_defs.spark.session import SparkResource
+from platform_defs.stack.endpoints import Endpoints
 from tests.support.waiting import BOUND, wait_for
 
 SHIPPED = {"append": "web_page_views", "upsert": "crm_customers", "accumulate": "bank_transfers"}

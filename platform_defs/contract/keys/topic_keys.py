@@ -10,9 +10,9 @@ from platform_defs.contract.document.node import Node, as_list, as_mapping
 from platform_defs.contract.document.section import REQUIRED, Key, Kind, Section
 from platform_defs.contract.keys.value_kinds import whole, words
 from platform_defs.contract.model.topic import SETTING, KeyOrder
-from platform_defs.producing.options import OPTIONS, PROMISED
-from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
-from platform_defs.producing.presets import DEFAULT, PRESETS
+from platform_defs.producer_options.options import OPTIONS, PROMISED
+from platform_defs.producer_options.partitioners import OF_TOPICS_THAT_EXIST
+from platform_defs.producer_options.presets import DEFAULT, PRESETS
 
 
 def _config(node: Node[Any], _: str) -> dict[str, str | None]:

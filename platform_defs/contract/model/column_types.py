@@ -37,7 +37,7 @@ class ColumnType:
 
     @property
     def copied(self) -> bool:
-        """True if COPY can write it straight to a table (resources/postgres/batch/binary_copy.py)."""
+        """True if COPY can write it straight to a table (engine/staging/binary_copy.py)."""
         return not self.in_staging or self.name == "json"
 
     @property

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.dead_letter_window import Counted
 from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
-from platform_defs.dead_letter_window import Counted
-from platform_defs.producing.config import Producing
+from platform_defs.producer_options.config import Producing
 
 if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
     import pyarrow as pa
@@ -177,7 +177,7 @@ class Limits:
     dead_letter_share: float = 0.5  # of the latest messages: above it, and from the minimum on, the pipeline halts
     dead_letter_minimum: int = 1_000
     freshness_seconds: float = 3600.0
-    retention_seconds: float = 30 * 86_400.0  # of the ledger's history (operations/runs/prune.py)
+    retention_seconds: float = 30 * 86_400.0  # of the ledger's history (prune/prune.py)
 
     @property
     def window_messages(self) -> float:
@@ -245,7 +245,9 @@ class Contract:
     tables: tuple[Table, ...]  # the row table (append or upsert) first, then its accumulates
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
-    evolution: Evolution = "manual"  # additive: a run may apply a free change by itself (platform_defs/evolution/)
+    evolution: Evolution = (
+        "manual"  # additive: a run may apply a free change by itself (platform_defs/contract/evolution/)
+    )
     wire: WireFormat = UNFRAMED
     publication: Publishing = "staged"  # what commits together: a batch, or each range of it (engine/direct.py)
     # How the topic is kept: it does not affect rows, so it is no part of the contract's identity.

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 
 from platform_defs.contract.model.contract import Contract
 
+REPLAY = "~replay"  # ends the name of a pipeline that is being rebuilt: no contract can have this name
+
 # Dagster refuses these as the name of a job: dagster._core.definitions.utils.DISALLOWED_NAMES
 DAGSTER_WORDS = frozenset(keyword.kwlist) | {
     *("context", "conf", "config", "meta", "arg_dict", "dict", "input_arg_dict", "output_arg_dict"),

@@ -30,7 +30,7 @@ from platform_defs.contract.reader.tables import read_tables, refuse_empty_group
 from platform_defs.contract.reader.topic import checked_topic, read_topic_keys
 from platform_defs.contract.reader.wire import read_wire
 from platform_defs.errors import BadInput, Mistake
-from platform_defs.producing.config import Producing
+from platform_defs.producer_options.config import Producing
 
 
 def load(path: Path, content: str | None = None, beside: Beside | None = None, *, accepted: bool = False) -> Contract:

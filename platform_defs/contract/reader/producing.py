@@ -5,10 +5,10 @@ from typing import Any
 
 from platform_defs.contract.document.node import Node, as_mapping
 from platform_defs.errors import BadInput
-from platform_defs.producing.config import Producing, preset_named, refusal
-from platform_defs.producing.options import OPTIONS, Value, own_name
-from platform_defs.producing.presets import PRESETS
-from platform_defs.producing.values import read_option
+from platform_defs.producer_options.config import Producing, preset_named, refusal
+from platform_defs.producer_options.options import OPTIONS, Value, own_name
+from platform_defs.producer_options.presets import PRESETS
+from platform_defs.producer_options.values import read_option
 
 
 def read_producing(written: Mapping[str, Node[Any]]) -> Producing:

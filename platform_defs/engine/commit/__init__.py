@@ -1,1 +1,1 @@
-"""The checks that decide whether a batch is published, and the steps of its transaction."""
+"""Whether a batch is published, the transaction that publishes it, and its statements."""

@@ -1,6 +1,6 @@
 """Step 6: the checks of a whole batch, and the gate that they form.
 
-The contract's batch rules are evaluated by an Auditor (resources/postgres/batch/auditor.py), on the rows that publish
+The contract's batch rules are evaluated by an Auditor (engine/commit/auditor.py), on the rows that publish
 would write. The row rules were applied in the tasks; here they are counted, so that each of them is a check result as
 well. No connection is opened here.
 """

@@ -1,5 +1,5 @@
 """Step 7: one transaction makes a batch real. This is the guarantee; read it with
-resources/postgres/batch/publish_statements.py.
+engine/commit/publish_statements.py.
 
 Data and offsets commit together or not at all.
 """
@@ -10,9 +10,10 @@ from typing import Any
 
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.engine.plan.topic_view import describe
-from platform_defs.engine.ports.publication_ports import Publication, RowChanges, Staged
+from platform_defs.engine.ports.publication_ports import Publication, Staged
 from platform_defs.engine.ports.run_ports import Broker, PipelineLease
 from platform_defs.errors import LogTruncated, StagingLost
+from platform_defs.ledger.published import RowChanges
 from platform_defs.offsets import Position, TopicView, still_there
 
 

@@ -26,6 +26,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from platform_defs.contract.model.digest import digest_of, transform_digest
+from platform_defs.contract.model.offered_columns import named_columns
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.transform_sources import changed_source
 from platform_defs.contract.odcs_writer import contract_digest
@@ -39,9 +40,8 @@ from platform_defs.engine.task.task import TaskWork, read_range
 from platform_defs.errors import BadInput, TransformChanged, TransformFailed
 from platform_defs.formats.blocks.arrow import columns_of, integers
 from platform_defs.formats.blocks.excerpt import excerpt
-from platform_defs.offered_columns import named_columns
 from platform_defs.offsets import OffsetRange, PendingBatch, TopicView, split, whole_spans
-from platform_defs.own_session import own_session
+from platform_defs.spark.own_session import own_session
 
 SAMPLE = 1000  # offsets that are read for it at most ...
 PARTITIONS = 8  # ... from so many partitions: those that the batch reads most from

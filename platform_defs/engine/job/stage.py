@@ -18,7 +18,7 @@ from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import StagingLost
 from platform_defs.errors.words import plural
 from platform_defs.offsets import OffsetRange, PendingBatch
-from platform_defs.own_session import own_session
+from platform_defs.spark.own_session import own_session
 
 Results = Sequence[Mapping[str, Any]]  # of a job that stages: attempt, rows, messages of each of its tasks
 

@@ -9,6 +9,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from platform_defs.contract.model.offered_columns import named_columns
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.system_columns import PROVENANCE
 from platform_defs.engine.job.job import InTask, bound
@@ -16,7 +17,6 @@ from platform_defs.engine.job.transform_rules import check_columns, check_row_lo
 from platform_defs.engine.task.task import TaskWork, read_ranges
 from platform_defs.engine.task.task_errors import from_envelope
 from platform_defs.errors import BadInput
-from platform_defs.offered_columns import named_columns
 
 # A local property of Spark's jobs: set while the transform only describes what is to be done.
 DESCRIBING = "tidegate.describing"

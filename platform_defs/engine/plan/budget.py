@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class Budget:
     """The limits at which `batch.drain` stops although there is more to read; the caller decides who is next
-    (orchestration/scheduler/turns.py).
+    (pipelines/scheduler/turns.py).
 
     A batch that has begun is finished. `ahead`: the next batch begins while one is audited and published.
     """

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from platform_defs import offsets
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.plan.added_partitions import first_positions, next_added, note_ends, old_before_new
+from platform_defs.engine.plan.split_batch import from_positions
 from platform_defs.errors import BadInput, Halt
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
-from platform_defs.split_batch import from_positions
 
 TASKS = 4  # a large batch is split into about this many ranges
 

@@ -1,7 +1,7 @@
 """The limits of a replay: its first batch, its tables beside the live ones, and the reasons to refuse it.
 
 A replay rebuilds a pipeline's tables from a batch on, with the current contract and transform, in the same eight steps
-as any other batch. No connection is opened here; platform_defs/operations/runs/replay.py executes it.
+as any other batch. No connection is opened here; platform_defs/replay/replay.py executes it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,6 +14,7 @@ from typing import Any
 from platform_defs.contract.model.contract import CheckResult, Contract, Table
 from platform_defs.contract.model.digest import definition, digest_of
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.reserved import REPLAY as SUFFIX
 from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.ports.run_ports import Broker, LineageEvents
 from platform_defs.errors import BadInput
@@ -22,7 +23,6 @@ from platform_defs.errors.words import plural
 from platform_defs.offsets import TopicView, spell
 from platform_defs.times import EXAMPLE, parse_time
 
-SUFFIX = "~replay"  # of the building pipeline: no contract can have this name
 BESIDE = "__replay"  # of the schema for its tables
 
 

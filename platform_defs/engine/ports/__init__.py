@@ -1,1 +1,1 @@
-"""The protocols through which the engine uses other systems; resources implements them."""
+"""The protocols through which the engine uses other systems."""

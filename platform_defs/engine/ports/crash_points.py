@@ -20,9 +20,9 @@ CrashPoint = Literal[
     "after_commit",
     "after_range",  # of a range that its task has published
 ]
-ApplyPoint = Literal["apply_locked", "apply_altered", "apply_recorded", "apply_committed"]  # contracts/evolve.py
-NotNullPoint = Literal["not_null_added", "not_null_validated"]  # contracts/evolve.py, between its transactions
-PrunePoint = Literal["prune_removed", "prune_committed"]  # operations/runs/prune.py
+ApplyPoint = Literal["apply_locked", "apply_altered", "apply_recorded", "apply_committed"]  # contract_changes/evolve.py
+NotNullPoint = Literal["not_null_added", "not_null_validated"]  # contract_changes/evolve.py, between its transactions
+PrunePoint = Literal["prune_removed", "prune_committed"]  # prune/prune.py
 _reached: set[str] = set()  # in this process: a run that was stopped and resumes is not stopped again
 
 

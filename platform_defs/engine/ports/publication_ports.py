@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from platform_defs.contract.model.contract import CheckResult, Stage
 from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.ledger.published import RowChanges
 from platform_defs.offsets import OffsetRange, PendingBatch
 
 
@@ -45,19 +46,6 @@ class Staged:
     @property
     def unknown_fields(self) -> int:
         return sum(item.unknown_fields for item in self.coverage)
-
-
-@dataclass(frozen=True)
-class RowChanges:
-    """Counts of the rows that a batch changed in the table of an upsert. A message that is replaced by a later one of
-    its key in the batch changes nothing, unless the table has other unique keys: then every message is written.
-    """
-
-    upserted: int  # rows inserted or replaced
-    deleted: int  # rows that tombstones deleted: a key without a row has none
-
-    def __add__(self, other: "RowChanges") -> "RowChanges":
-        return RowChanges(self.upserted + other.upserted, self.deleted + other.deleted)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from platform_defs.contract.model.contract import BatchRule, CheckResult, Contract
 from platform_defs.engine.ports.pauses import LONG, Counts, Pause
-from platform_defs.engine.ports.publication_ports import CountsFaults, DirectArea, Publication, RowChanges, Staged
-from platform_defs.engine.ports.schema_ports import SchemaCount
+from platform_defs.engine.ports.publication_ports import CountsFaults, DirectArea, Publication, Staged
 from platform_defs.engine.ports.task_ports import Coverage, StagingArea
 from platform_defs.errors.halts import BlockingCheckFailed, HaltDetail
+from platform_defs.ledger.published import Published
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 
 
@@ -26,32 +26,6 @@ class Broker(Protocol):
         and BadInput if the topic does not exist.
         """
         ...
-
-
-@dataclass(frozen=True)
-class Published:
-    """A committed batch, as it is reported to Dagster."""
-
-    batch_id: int
-    pipeline: str
-    ranges: tuple[OffsetRange, ...]
-    messages: int
-    rows: int
-    dead_letters: int
-    unknown_fields: int
-    checks: tuple[CheckResult, ...]
-    timings: Mapping[str, float]  # seconds by step
-    view: TopicView | None = None  # of the topic, just before it was published; None if it is reported late
-    contract_version: str = ""
-    contract_digest: str | None = None  # None: published before contracts were recorded
-    registry: str = ""  # the one that has the schemas
-    schemas: tuple[SchemaCount, ...] = ()  # how many of its messages name each, ascending
-    skipped_records: int = 0  # messages of records that the contract skips
-    run_id: str | None = None  # of the Dagster run that published it, if it is reported late
-    plan: tuple[OffsetRange, ...] = ()  # that it is a part of, if ranges are published one by one
-    filtered: int | None = None  # see Staged; None also if it is reported late: the ledger does not count them
-    changes: RowChanges | None = None  # for an upsert that is not reported late
-    followed: bool = False  # another batch of that plan follows at once, or the error that prevents it
 
 
 @dataclass(frozen=True)

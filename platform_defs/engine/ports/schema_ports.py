@@ -2,26 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from platform_defs.errors.halts import RegistrySwitched
 from platform_defs.formats.blocks.writer_schema import Part, WriterSchema
+from platform_defs.ledger.published import SchemaCount
 from platform_defs.offsets import OffsetRange
 
 NamedSchema = tuple[int, str, Part]  # its generation and key, and which part of a message names it
-
-
-@dataclass(frozen=True, order=True)
-class SchemaCount:
-    """The number of messages in a range that name, with their values or keys, a schema that was known when they were
-    read.
-    """
-
-    generation: int
-    key: str
-    messages: int
-    part: Part = "value"
 
 
 def summed(counts: Iterable[SchemaCount]) -> tuple[SchemaCount, ...]:

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from platform_defs.contract.model.contract import Fault, Stage
 from platform_defs.engine.ports.gaps import Gaps
-from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.formats.blocks.block import Block
+from platform_defs.ledger.published import SchemaCount
 from platform_defs.offsets import OffsetRange
 
 MessagePlace = tuple[int, int]  # of a message in the topic: partition, offset

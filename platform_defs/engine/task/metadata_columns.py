@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from platform_defs.contract.model.column_types import STRING
 from platform_defs.contract.model.contract import Contract, Fault, Field
+from platform_defs.contract.model.offered_columns import OFFERED
 from platform_defs.engine.task.message_keys import KeyColumn
 from platform_defs.formats.blocks.arrow import ArrowField, Column, columns_of, integers, record_batch, schema_of
 from platform_defs.formats.blocks.arrow import kernels as pc
@@ -33,7 +34,6 @@ from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.blocks.reason import MISSING_KEY, Reason
 from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject, reader_of, wrong_type
-from platform_defs.offered_columns import OFFERED
 from platform_defs.times import EPOCH
 
 Value = Any  # of the field's Python type, None, or a Reason

@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 from platform_defs.errors import OtherInstall
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-DECODING = ("contract", "engine", "formats", "offered_columns.py")  # whose code decides what a message becomes
+DECODING = ("contract", "engine", "formats")  # whose code decides what a message becomes
 LIBRARIES = ("pyarrow", "orjson", "confluent-kafka", "psycopg", "pgpq")  # and the libraries that it decodes with
 
 
@@ -28,7 +28,7 @@ def here() -> str:
     """Return this installation as Tidegate's version and a fingerprint of the code that decodes, as in `0.2.0 (code
     1f3a9c02)`.
 
-    Cached, so that it describes the code that was loaded: resources/spark/daemon.py asks before it forks.
+    Cached, so that it describes the code that was loaded: engine/daemon.py asks before it forks.
     """
     found = hashlib.sha256()
     for name, source in sorted(_sources(resources.files("platform_defs"), "")):

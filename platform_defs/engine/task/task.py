@@ -17,7 +17,9 @@ import pyarrow as pa
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.column_types import ATTEMPT
 from platform_defs.contract.model.contract import Contract, Fault
+from platform_defs.contract.model.offered_columns import OFFERED
 from platform_defs.contract.model.system_columns import decoded_columns, staged_columns
+from platform_defs.contract.redaction import redacted
 from platform_defs.engine.ports import crash_points
 from platform_defs.engine.ports.gaps import Gaps, ascend
 from platform_defs.engine.ports.schema_ports import NamedSchema, Schemas, counted
@@ -26,7 +28,6 @@ from platform_defs.engine.task.array_texts import array_texts, in_pieces
 from platform_defs.engine.task.decoding import BlockDecoder, DecodedBlock
 from platform_defs.engine.task.message_keys import KeyColumn
 from platform_defs.engine.task.metadata_columns import with_offered
-from platform_defs.engine.task.redaction import redacted
 from platform_defs.errors import InternalError, MessageMisplaced, RowRefused
 from platform_defs.formats.blocks.arrow import (
     ArrowField,
@@ -41,7 +42,6 @@ from platform_defs.formats.blocks.arrow import (
 )
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.block import Block, in_parts
-from platform_defs.offered_columns import OFFERED
 from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint, messages bigint"

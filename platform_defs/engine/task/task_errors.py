@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from platform_defs.engine.task.redaction import unexpected
+from platform_defs.contract.redaction import unexpected
 from platform_defs.errors import TidegateError, from_json
 
 

@@ -1,5 +1,5 @@
 """The types of an Avro schema, as far as they define the bytes: no aliases, no documentation. Defaults are for encoding
-(platform_defs/encoding/avro.py).
+(platform_defs/formats/encoding/avro.py).
 
 https://avro.apache.org/docs/1.12.0/specification/
 """

@@ -11,7 +11,7 @@ import psutil
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BrokerAway, OffsetsUnavailable
-from resources.local import processes, stack
+from platform_defs.stack import processes, stack
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.waiting import wait_for

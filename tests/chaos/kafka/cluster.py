@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import RunContext, plan_batch
 from platform_defs.errors import BrokerAway
+from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.offsets import lag
-from resources.kafka.admin.broker import KafkaBroker
 from tests.chaos.kafka.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

@@ -10,8 +10,8 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.plan.budget import Budget
-from resources.kafka.admin.throttles import FOLLOWER, LEADER
-from resources.process.settings import settings
+from platform_defs.kafka.throttles import FOLLOWER, LEADER
+from platform_defs.settings.settings import settings
 from tests.chaos.kafka.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.commands import Called, tidegate

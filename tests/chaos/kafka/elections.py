@@ -16,8 +16,8 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
 from platform_defs.errors import BadInput, LogTruncated
 from platform_defs.formats.blocks.block import Block
+from platform_defs.kafka.source import KafkaSource
 from platform_defs.offsets import OffsetRange
-from resources.kafka.data.source import KafkaSource
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.chaos.postgres.network import kafka_behind_proxies

@@ -18,13 +18,13 @@ from platform_defs.contract.model.contract import WireFormat
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, RegistryAway
-from platform_defs.operations.runs.replay import Replay
-from platform_defs.verification.verify import verify
-from resources.endpoints import connection
-from resources.local import registry as local_registry
-from resources.local import stack
-from resources.registry import schemas as kept_schemas
-from resources.registry.address import Registry
+from platform_defs.registry import schemas as kept_schemas
+from platform_defs.replay.replay import Replay
+from platform_defs.settings.registry_address import Registry
+from platform_defs.stack import registry_server as local_registry
+from platform_defs.stack import stack
+from platform_defs.stack.endpoints import connection
+from platform_defs.verify.verify import verify
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.moments import before_the_publication, play
 from tests.chaos.postgres.proxy import Fault, Link, Proxy

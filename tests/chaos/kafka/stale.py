@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from platform_defs.engine.batch import RunContext
-from platform_defs.engine.ports.leader_epochs import LeaderEpochs
 from platform_defs.errors import BrokerAway
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.kafka.leader_epochs import LeaderEpochs
 from platform_defs.offsets import TopicView
-from platform_defs.operations.settlements import settlement
-from resources.kafka.admin.broker import KafkaBroker
+from platform_defs.resolve import settlement
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.moments import before_the_publication, play
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

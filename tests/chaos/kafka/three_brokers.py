@@ -16,12 +16,13 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from resources.local import jars, java, kafka, processes
-from resources.local import three_brokers as measured
-from resources.local.kafka_node import Node, Program, new_cluster
-from resources.local.state import Cluster, Server
-from resources.local.three_brokers import free_ports
-from resources.process.settings import settings
+from platform_defs.settings.settings import settings
+from platform_defs.stack import jars, java, processes
+from platform_defs.stack import kafka_servers as kafka
+from platform_defs.stack import three_brokers as measured
+from platform_defs.stack.kafka_node import Node, Program, new_cluster
+from platform_defs.stack.state import Cluster, Server
+from platform_defs.stack.three_brokers import free_ports
 from tests.chaos.postgres.proxy import Proxy
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World
@@ -29,7 +30,7 @@ from tests.support.world import World
 NODES = (1, 2, 3)
 THREE_BROKERS = "three brokers"  # shared by the scenarios that need this cluster
 
-# In addition to resources/local/kafka_node.py: dead brokers are noticed faster.
+# In addition to platform_defs/stack/kafka_node.py: dead brokers are noticed faster.
 PROPERTIES = """\
 offsets.topic.num.partitions=1
 transaction.state.log.num.partitions=1

@@ -10,8 +10,8 @@ import pytest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import RunContext
 from platform_defs.errors import BrokerAway, OffsetsUnavailable, OtherCluster
-from resources.endpoints import Endpoints
-from resources.kafka.data.source import KafkaSource
+from platform_defs.kafka.source import KafkaSource
+from platform_defs.stack.endpoints import Endpoints
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, three_brokers
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range

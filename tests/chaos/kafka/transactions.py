@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.errors import BadInput
+from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.offsets import OffsetRange, lag
-from resources.kafka.admin.broker import KafkaBroker
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, three_brokers
 from tests.chaos.runs import FORKS
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

@@ -10,8 +10,8 @@ import pytest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import RunContext
 from platform_defs.errors import BrokerAway, LedgerAway
+from platform_defs.kafka.source import KafkaSource
 from platform_defs.offsets import OffsetRange
-from resources.kafka.data.source import KafkaSource
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, three_brokers
 from tests.chaos.moments import play
 from tests.chaos.postgres.proxy import COMMIT, LAST_BEFORE_COMMIT, PIECE, Fault, Link, Proxy, Rule

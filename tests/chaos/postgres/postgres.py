@@ -12,7 +12,8 @@ import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import LedgerAway
-from resources.local import postgres, processes, stack
+from platform_defs.stack import postgres_server as postgres
+from platform_defs.stack import processes, stack
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
@@ -74,7 +75,7 @@ def serialization_failure(chaos: Chaos) -> Verdict:
 @scenario(FaultClass.POSTGRES_DOWN)
 def statement_timeout(chaos: Chaos) -> Verdict:
     """With one in the URL: rolled back; the next run publishes the same batch. A role's own counts for nothing
-    (tests/integration/batches/test_time_limits.py).
+    (tests/integration/engine/test_time_limits.py).
     """
     pipeline = _sent(chaos.world)
     chaos.world.drain(pipeline)

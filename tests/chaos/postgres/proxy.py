@@ -1,13 +1,13 @@
-"""A cut of the publishing connection to Postgres at its commit; the proxy itself is resources/local/proxy.py."""
+"""A cut of the publishing connection to Postgres at its commit; the proxy itself is platform_defs/stack/proxy.py."""
 
 from typing import Literal
 from urllib.parse import urlsplit
 
-from resources.local.proxy import PIECE, Fault, Link, Proxy, Rule
+from platform_defs.stack.proxy import PIECE, Fault, Link, Proxy, Rule
 
 __all__ = ["PIECE", "CommitCutter", "Fault", "Link", "Proxy", "Rule", "commit_cutter"]
 
-LAST_BEFORE_COMMIT = (  # as resources/postgres/batch/publish_statements.py sends it in the publishing transaction
+LAST_BEFORE_COMMIT = (  # as platform_defs/engine/commit/publish_statements.py sends it in the publishing transaction
     b"SET CONSTRAINTS ALL IMMEDIATE"
 )
 COMMIT = b"COMMIT\0"  # the statement itself, as the protocol ends it: comments elsewhere contain COMMIT too

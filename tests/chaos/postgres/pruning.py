@@ -10,11 +10,11 @@ from confluent_kafka import TopicPartition
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.ports.crash_points import PrunePoint
-from platform_defs.operations.runs.prune import Pruned, prune
-from platform_defs.verification.verify import verify
-from resources.endpoints import connection
-from resources.kafka.admin.broker import KafkaBroker
-from resources.postgres.ledger import prune_ledger
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.prune import ledger as prune_ledger
+from platform_defs.prune.prune import Pruned, prune
+from platform_defs.stack.endpoints import connection
+from platform_defs.verify.verify import verify
 from tests.chaos.moments import Intruder
 from tests.chaos.postgres.contracts import given
 from tests.chaos.runs import Run

@@ -13,8 +13,9 @@ import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import LedgerAway
-from resources.local import postgres, state
-from resources.local.state import Server
+from platform_defs.stack import postgres_server as postgres
+from platform_defs.stack import state
+from platform_defs.stack.state import Server
 from tests.chaos.moments import Intruder
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.world import World, transfers

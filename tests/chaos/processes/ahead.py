@@ -18,9 +18,9 @@ from platform_defs.errors import GateFailed, LedgerAway
 from platform_defs.errors.error_policy import TRIES
 from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.runs.open_run import open_run
-from resources.endpoints import connection
-from resources.local import processes, stack
+from platform_defs.runs.open_run import open_run
+from platform_defs.stack import processes, stack
+from platform_defs.stack.endpoints import connection
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.moments import (
     before_dead_letters_are_counted,

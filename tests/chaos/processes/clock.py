@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import GateFailed
-from resources.kafka.data.source import READING
+from platform_defs.kafka.source import READING
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.world import World, transfer, transfers
 

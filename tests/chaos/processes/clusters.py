@@ -11,8 +11,8 @@ import psutil
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from resources.process.settings import PROJECT_ROOT, settings
-from resources.spark.session import ENCRYPTED, spark_config, start_session
+from platform_defs.settings.settings import PROJECT_ROOT, settings
+from platform_defs.spark.session import ENCRYPTED, spark_config, start_session
 
 HOSTS = ("127.0.0.2", "127.0.0.3")  # all of 127.0.0.0/8 is this machine
 SECRET = "of a cluster for tests"  # noqa: S105  # for tests only

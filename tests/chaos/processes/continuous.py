@@ -10,10 +10,12 @@ from dagster import DagsterInstance, RunsFilter
 from pyspark.sql import SparkSession
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, LEAVE, STARTED_FOR
-from platform_defs.orchestration.sensors import IT_STAYS
-from resources.local import kafka, postgres, stack
-from resources.process.settings import PROJECT_ROOT
+from platform_defs.dagster.keys import CONTINUOUS, LEAVE, STARTED_FOR
+from platform_defs.pipelines.sensors import IT_STAYS
+from platform_defs.settings.settings import PROJECT_ROOT
+from platform_defs.stack import kafka_servers as kafka
+from platform_defs.stack import postgres_server as postgres
+from platform_defs.stack import stack
 from tests.chaos.processes.dagster import reported
 from tests.chaos.processes.kills import Trickle
 from tests.chaos.runs import Run, joined, limited, shipped

@@ -14,14 +14,14 @@ from typing import Any
 
 from dagster import AssetKey, DagsterInstance, DagsterRunStatus
 
-from assets import find_pipeline
 from platform_defs import offsets
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.orchestration.dagster_runs.runs import unfinished
-from resources.dagster.run_session import runs_with_session
-from resources.kafka.admin.broker import KafkaBroker
-from resources.local import dagster as ui
-from resources.process.settings import PROJECT_ROOT, settings
+from platform_defs.dagster.run_session import runs_with_session
+from platform_defs.dagster.runs import unfinished
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.settings.settings import PROJECT_ROOT, settings
+from platform_defs.stack import dagster_dev as ui
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.dagster_runs import execute, table_keys, with_rule_renamed

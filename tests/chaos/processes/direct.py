@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
-from assets import find_pipeline
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.lease import lease
 from platform_defs.engine.ports.crash_points import CrashPoint
 from platform_defs.samples.samples import Samples
-from resources.postgres.batch import lease
+from platform_defs.settings.contracts import find_pipeline
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.kafka.topics import create_again_from_a_worker
 from tests.chaos.moments import mark, play, within_a_range

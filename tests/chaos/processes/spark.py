@@ -13,10 +13,10 @@ import psutil
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from assets import find_pipeline
 from platform_defs import offsets
 from platform_defs.engine.batch import drain
-from resources.endpoints import connection
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.stack.endpoints import connection
 from tests.chaos.processes.clusters import executors, start_cluster
 from tests.chaos.processes.stragglers import LateCopy
 from tests.chaos.runs import Run, play_run

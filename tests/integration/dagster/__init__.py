@@ -1,1 +1,0 @@
-"""Tests of Dagster: runs, sensors, checks, its storage and its UI."""

@@ -13,10 +13,10 @@ from dagster import DagsterEvent, DagsterEventType, DagsterInstance, EventLogEnt
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from dagster._daemon.types import DaemonHeartbeat
 
-from resources.dagster.storage import STORAGE_AWAY, Artifacts, EventLog, Storage
-from resources.endpoints import Endpoints
-from resources.local import dagster as ui
-from resources.process.settings import PROJECT_ROOT
+from platform_defs.dagster.storage import STORAGE_AWAY, Artifacts, EventLog, Storage
+from platform_defs.settings.settings import PROJECT_ROOT
+from platform_defs.stack import dagster_dev as ui
+from platform_defs.stack.endpoints import Endpoints
 from tests.support.commands import tidegate
 from tests.support.kafka.fake_servers import closed_port
 from tests.support.postgres.databases import new_database
@@ -56,13 +56,13 @@ def test_a_log_line_that_cannot_be_stored_is_printed_and_fails_nothing(capfd: py
 
 OWN = """\
 storage:
-  custom: {{module: resources.dagster.storage, class: Storage}}
-local_artifact_storage: {{module: resources.dagster.storage, class: Artifacts}}
+  custom: {{module: platform_defs.dagster.storage, class: Storage}}
+local_artifact_storage: {{module: platform_defs.dagster.storage, class: Artifacts}}
 compute_logs:
   module: dagster._core.storage.local_compute_log_manager
   class: LocalComputeLogManager
   config: {{base_dir: {logs}}}
-run_launcher: {{module: tests.integration.dagster.test_dagster_storage, class: OwnLauncher}}
+run_launcher: {{module: tests.integration.pipelines.test_dagster_storage, class: OwnLauncher}}
 concurrency: {{runs: {{max_concurrent_runs: 7}}}}
 """
 

@@ -12,9 +12,9 @@ import dagster as dg
 import pytest
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
-from platform_defs.orchestration.dagster_runs.runs import report_dead
-from platform_defs.orchestration.scheduler.survey import Survey
-from resources.dagster.run_session import FORMER_TAG, LEDGER_TAG, PREFIX, TAG, RunSession
+from platform_defs.dagster.run_session import FORMER_TAG, LEDGER_TAG, PREFIX, TAG, RunSession
+from platform_defs.dagster.runs import report_dead
+from platform_defs.pipelines.scheduler.survey import Survey
 from tests.support.postgres.databases import new_database
 from tests.support.waiting import wait_for_row
 from tests.support.world import World
@@ -89,7 +89,7 @@ CRASHES = """
 import logging, os, signal
 from dagster import DagsterInstance
 from platform_defs.offsets import READING
-from tests.integration.dagster.test_run_session import _in_a_run
+from tests.integration.pipelines.test_run_session import _in_a_run
 
 def crash(run_id):
     logging.getLogger(READING).info("partition %d of %s, from offset %d", 3, "t", 70)

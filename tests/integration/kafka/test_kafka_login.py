@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from platform_defs.errors import AccessDenied, BrokerAway, NotDelivered, TidegateError
+from platform_defs.groups.progress import show_progress
+from platform_defs.kafka.broker import KafkaBroker, offsets_at
+from platform_defs.kafka.cluster_admin import KafkaCluster
+from platform_defs.kafka.descriptions import KafkaPartitions
+from platform_defs.kafka.source import KafkaSource
+from platform_defs.kafka.topic_views import KafkaTopics
 from platform_defs.offsets import OffsetRange
-from platform_defs.producing.message import Message
-from resources.kafka.admin.broker import KafkaBroker, offsets_at
-from resources.kafka.admin.cluster import KafkaCluster
-from resources.kafka.admin.descriptions import KafkaPartitions
-from resources.kafka.admin.topic_admin import TopicAdmin
-from resources.kafka.admin.topic_views import KafkaTopics
-from resources.kafka.data.source import KafkaSource
-from resources.kafka.groups.progress import show_progress
-from resources.kafka.producer.producer import Producer
+from platform_defs.producers.message import Message
+from platform_defs.producers.producer import Producer
+from platform_defs.topics.admin import TopicAdmin
 from tests.support.kafka.kafka_actions import Place, look, look_at_cluster, note, produce, progress, read, run
 from tests.support.kafka.secured_kafka import ADMIN, USER, SecuredKafka
 

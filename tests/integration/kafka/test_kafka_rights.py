@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from platform_defs.cluster.observe import Look
 from platform_defs.errors import AccessDenied, NotDelivered, ProducerBroken, TransactionAborted
-from platform_defs.kafka.groups import Group
+from platform_defs.groups.child import KafkaGroups
+from platform_defs.groups.dagster_checks import group_metadata, survey_groups
+from platform_defs.groups.groups import Groups
+from platform_defs.kafka.group_state import Group
+from platform_defs.kafka.topic_views import KafkaTopics
 from platform_defs.offsets import TopicView
-from platform_defs.operations.cluster.observe_cluster import Look
-from platform_defs.operations.kafka.groups import Groups
-from platform_defs.orchestration.kafka.topic_groups import group_metadata, survey_groups
-from platform_defs.producing.message import Message
-from resources.kafka.admin.topic_views import KafkaTopics
-from resources.kafka.groups.child import KafkaGroups
-from resources.kafka.producer.producer import Producer
+from platform_defs.producers.message import Message
+from platform_defs.producers.producer import Producer
 from tests.support.commands import tidegate
 from tests.support.kafka.group_members import member
 from tests.support.kafka.kafka_actions import (

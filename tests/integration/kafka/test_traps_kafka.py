@@ -14,11 +14,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.ports.task_ports import Source
+from platform_defs.kafka import broker as kafka_broker
+from platform_defs.kafka import source as kafka
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.kafka.source import BLOCK, READING, KafkaSource
 from platform_defs.offsets import OffsetRange
-from resources.kafka.admin import broker as kafka_broker
-from resources.kafka.admin.broker import KafkaBroker
-from resources.kafka.data import source as kafka
-from resources.kafka.data.source import BLOCK, READING, KafkaSource
 from tests.support.kafka.logs import add_partitions, gaps, transaction
 from tests.support.waiting import wait_for
 from tests.support.world import Budget, World, transfers

@@ -1,1 +1,0 @@
-"""Tests of messages of all kinds: rows, or dead letters with a reason."""

@@ -12,19 +12,19 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import ChangedMeanwhile, NotDelivered
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.kafka.source import KafkaSource
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.unsent.resend import Choice, Resending, Resent
-from platform_defs.producing.config import NO_OPTIONS, choose
-from platform_defs.producing.message import ID, Ids, Message
-from platform_defs.producing.options import Value
-from platform_defs.producing.outcomes import outcome_of
-from resources.kafka.admin.broker import KafkaBroker
-from resources.kafka.data.source import KafkaSource
-from resources.kafka.producer.producer import Producer
-from resources.kafka.producer.resender import Resender
-from resources.postgres.ledger.unsent import Chosen, HeldUnsent, UnsentLedger
-from resources.unsent.files import UnsentFiles
-from resources.unsent.sink import UnsentSink, kept_where
+from platform_defs.producer_options.config import NO_OPTIONS, choose
+from platform_defs.producer_options.options import Value
+from platform_defs.producers.message import ID, Ids, Message
+from platform_defs.producers.outcomes import outcome_of
+from platform_defs.producers.producer import Producer
+from platform_defs.producers.resender import Resender
+from platform_defs.producers.unsent.files import UnsentFiles
+from platform_defs.producers.unsent.ledger import Chosen, HeldUnsent, UnsentLedger
+from platform_defs.producers.unsent.resend import Choice, Resending, Resent
+from platform_defs.producers.unsent.sink import UnsentSink, kept_where
 from tests.support.kafka.logs import transaction
 from tests.support.world import World
 
@@ -227,7 +227,7 @@ def test_messages_of_an_aborted_transaction_are_kept_if_the_program_goes_on_with
 def test_aborted_messages_that_no_transaction_sends_again_do_not_pile_up_in_memory(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resources.unsent.sink.AT_ONCE", 2)
+    monkeypatch.setattr("platform_defs.producers.unsent.sink.AT_ONCE", 2)
     sink = desk.sink()
     producer = desk.producer(sink, "transactional")
     for _ in range(3):
@@ -400,7 +400,7 @@ def test_what_brokers_refuse_for_the_size_of_its_batch_is_sent_alone(desk: Desk)
 
 
 def test_a_partition_that_is_gone_does_not_hold_back_the_rest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform_defs.operations.unsent.resend.AT_ONCE", 1)
+    monkeypatch.setattr("platform_defs.producers.unsent.resend.AT_ONCE", 1)
     desk.fail([Message(b"gone", partition=9), Message(b"there")], 19, "NOT_ENOUGH_REPLICAS")
     done = desk.send()
     assert (done.sent, done.failed, done.stopped) == (1, {"_UNKNOWN_PARTITION": 1}, False)

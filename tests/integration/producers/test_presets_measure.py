@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 
 from platform_defs.errors import BrokerAway
-from platform_defs.operations.measuring import page
-from platform_defs.operations.measuring.faults import FAULTS, Fault
-from platform_defs.operations.measuring.measure import Broken, measure
-from platform_defs.operations.measuring.recipes import Field
-from platform_defs.operations.measuring.sweeping import sweep
-from platform_defs.producing.measured import Measured
-from platform_defs.producing.presets import PRESETS, Preset
-from platform_defs.producing.sweeps import Swept, settings_of
-from resources.local import kafka, stack, three_brokers
+from platform_defs.producer_options.presets import PRESETS, Preset
+from platform_defs.producers.measuring import page
+from platform_defs.producers.measuring.faults import FAULTS, Fault
+from platform_defs.producers.measuring.measure import Broken, measure
+from platform_defs.producers.measuring.measured import Measured
+from platform_defs.producers.measuring.recipes import Field
+from platform_defs.producers.measuring.sweeping import sweep
+from platform_defs.producers.measuring.sweeps import Swept, settings_of
+from platform_defs.stack import kafka_servers as kafka
+from platform_defs.stack import stack, three_brokers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MEASURE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()", "presets", "measure"]

@@ -20,12 +20,12 @@ from platform_defs.errors import (
     TopicMissing,
     TransactionAborted,
 )
-from platform_defs.producing.config import choose
-from platform_defs.producing.message import Delivered, Message
-from platform_defs.producing.partitioners import chooser
-from platform_defs.producing.presets import PRESETS
-from resources.endpoints import Endpoints
-from resources.kafka.producer.producer import Producer
+from platform_defs.producer_options.config import choose
+from platform_defs.producer_options.partitioners import chooser
+from platform_defs.producer_options.presets import PRESETS
+from platform_defs.producers.message import Delivered, Message
+from platform_defs.producers.producer import Producer
+from platform_defs.stack.endpoints import Endpoints
 from tests.support.kafka.fake_servers import Misleading
 from tests.support.kafka.logs import wait_until_all_have_ended
 from tests.support.world import World

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.kafka.source import KafkaSource
 from platform_defs.offsets import OffsetRange
-from platform_defs.producing.message import ID
-from resources.kafka.admin.broker import KafkaBroker
-from resources.kafka.data.source import KafkaSource
-from resources.local import stack
+from platform_defs.producers.message import ID
+from platform_defs.stack import stack
 from tests.support.commands import tidegate
 from tests.support.waiting import wait_for
 from tests.support.world import World

@@ -8,14 +8,14 @@ from uuid import UUID, uuid4
 import pytest
 
 from platform_defs.errors import PipelineHeld
-from platform_defs.producing.unsent import UnsentMessage
-from resources.postgres.ledger.prune_ledger import PruneLedger
-from resources.postgres.ledger.unsent import Chosen, UnsentLedger
-from resources.postgres.session.connection import connect
-from resources.unsent.files import UnsentFiles
+from platform_defs.postgres.connection import connect
+from platform_defs.producers.undelivered import UnsentMessage
+from platform_defs.producers.unsent.files import UnsentFiles
+from platform_defs.producers.unsent.ledger import Chosen, UnsentLedger
+from platform_defs.prune.ledger import PruneLedger
 from tests.support.waiting import wait_for
 from tests.support.world import World
-from tests.unit.producing.test_unsent_files import message
+from tests.unit.producers.test_unsent_files import message
 
 OPEN = ("not_written", "unknown")
 

@@ -19,13 +19,13 @@ from dagster import DagsterInstance
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from assets import ASSETS
 from platform_defs.contract import odcs_writer
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.errors import Halt, MessagesSuspected, TidegateError
-from platform_defs.operations.settlements.settlement import propose, settle
-from resources.kafka.admin.broker import KafkaBroker
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.resolve.settlement import propose, settle
+from platform_defs.settings.contracts import ASSETS
 from tests.support.commands import tidegate
 from tests.support.dagster_runs import execute, failure, table_keys
 from tests.support.world import KeptSpark, World, transfer, transfers

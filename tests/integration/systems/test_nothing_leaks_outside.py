@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from assets import find_pipeline
 from platform_defs.cli.main import main
-from resources.local import state
-from resources.process.settings import PROJECT_ROOT, settings
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.settings.settings import PROJECT_ROOT, settings
+from platform_defs.stack import state
 from tests.integration.systems.test_nothing_leaks import Planted, bad_messages, places
 from tests.support.world import World, transfer, transfers
 

@@ -13,16 +13,16 @@ import pytest
 from psycopg import sql
 from sqlalchemy import create_engine
 
-from assets import find_pipeline
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.dagster.storage import storage_url
 from platform_defs.errors import LedgerAway
-from platform_defs.verification.verify import verify
-from resources.dagster.storage import storage_url
-from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.session.connection import connect, session_statement, session_uri, session_url
-from resources.postgres.session.session import FIXED
-from resources.postgres.session.sqlalchemy_sessions import with_sessions
-from tests.integration.verification.test_verify import customer
+from platform_defs.ledger.ledger import Ledger
+from platform_defs.postgres.connection import connect, session_statement, session_uri, session_url
+from platform_defs.postgres.session import FIXED
+from platform_defs.postgres.sqlalchemy_sessions import with_sessions
+from platform_defs.settings.contracts import find_pipeline
+from platform_defs.verify.verify import verify
+from tests.integration.verify.test_verify import customer
 from tests.support.commands import invoke
 from tests.support.postgres.databases import new_database
 from tests.support.postgres.pgbouncer import needs_pgbouncer, pgbouncer

@@ -20,9 +20,9 @@ from platform_defs.engine.job import row_local
 from platform_defs.engine.job.keep_nothing import Nowhere
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import BadInput, TransformFailed
+from platform_defs.kafka.source import KafkaSource
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
-from resources.endpoints import Endpoints
-from resources.kafka.data.source import KafkaSource
+from platform_defs.stack.endpoints import Endpoints
 from tests.support.world import Budget, World, transfer, transfers
 
 OWN = ["_partition", "_offset"]

@@ -15,7 +15,7 @@ from platform_defs.contract.reader.catalogue import with_transform
 from platform_defs.engine.batch import drain
 from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import TransformChanged
-from platform_defs.operations.runs.replay import Replay
+from platform_defs.replay.replay import Replay
 from tests.support.world import World, transfers
 
 TEXT = """\

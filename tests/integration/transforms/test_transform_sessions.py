@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
-from platform_defs.verification.verify import verify
+from platform_defs.verify.verify import verify
 from tests.support.world import World, transfer
 
 OWN = ["_partition", "_offset"]

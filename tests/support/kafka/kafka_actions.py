@@ -10,32 +10,32 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
+from platform_defs.cluster.observe import Look
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.errors import AccessDenied, TidegateError
-from platform_defs.kafka.chosen_topic import ChosenTopic
-from platform_defs.kafka.group_reset import Target
-from platform_defs.kafka.peek_ranges import Start
+from platform_defs.groups.child import KafkaGroups
+from platform_defs.groups.groups import Groups
+from platform_defs.groups.progress import show_progress
+from platform_defs.groups.reset import Target
+from platform_defs.kafka.broker import KafkaBroker, offsets_at
+from platform_defs.kafka.client.rights import to_describe
+from platform_defs.kafka.cluster_admin import KafkaCluster
+from platform_defs.kafka.descriptions import KafkaPartitions
+from platform_defs.kafka.source import KafkaSource
+from platform_defs.kafka.throttles import KafkaThrottles
+from platform_defs.kafka.topic_views import KafkaTopics
+from platform_defs.messages.chosen_topic import ChosenTopic
+from platform_defs.messages.peek import Peek, filter_of
+from platform_defs.messages.peek_ranges import Start
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.cluster.observe_cluster import Look
-from platform_defs.operations.kafka.describe_topic import TopicLook
-from platform_defs.operations.kafka.groups import Groups
-from platform_defs.operations.kafka.peek import Peek, filter_of
-from platform_defs.producing.message import Message
+from platform_defs.producers.marker import Marker
+from platform_defs.producers.message import Message
+from platform_defs.producers.producer import Producer
+from platform_defs.topics.admin import TopicAdmin
+from platform_defs.topics.describe import TopicLook
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Value
-from platform_defs.verification.source.messages import Topic
-from resources.kafka.admin.broker import KafkaBroker, offsets_at
-from resources.kafka.admin.cluster import KafkaCluster
-from resources.kafka.admin.descriptions import KafkaPartitions
-from resources.kafka.admin.throttles import KafkaThrottles
-from resources.kafka.admin.topic_admin import TopicAdmin
-from resources.kafka.admin.topic_views import KafkaTopics
-from resources.kafka.client.rights import to_describe
-from resources.kafka.data.source import KafkaSource
-from resources.kafka.groups.child import KafkaGroups
-from resources.kafka.groups.progress import show_progress
-from resources.kafka.producer.marker import Marker
-from resources.kafka.producer.producer import Producer
+from platform_defs.verify.source.messages import Topic
 from tests.support.kafka.group_members import commit
 from tests.support.waiting import BOUND
 from tests.support.world import World

@@ -14,7 +14,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from resources.local import jars, java
+from platform_defs.stack import jars, java
 from tests.support.kafka.secured_kafka import acls
 
 ROOT = Path(__file__).parents[3]

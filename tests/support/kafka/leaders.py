@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import RunContext
-from platform_defs.engine.ports.leader_epochs import LeaderEpochs
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.kafka.leader_epochs import LeaderEpochs
 from platform_defs.offsets import TopicView
-from resources.kafka.admin.broker import KafkaBroker
 from tests.support.world import World
 
 UNHEARD_OF = 99  # a leader epoch that no log of the embedded broker ever had

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from assets import ASSETS
+from platform_defs.settings.contracts import ASSETS
 from tests.support.commands import Called, invoke
 from tests.support.world import World
 

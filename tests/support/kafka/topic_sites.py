@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assets import ASSETS
+from platform_defs.settings.contracts import ASSETS
+from platform_defs.topics.admin import TopicAdmin
 from platform_defs.topics.observed import ObservedTopic
-from resources.kafka.admin.topic_admin import TopicAdmin
 from tests.support.commands import Called, invoke
 from tests.support.world import World
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from platform_defs.adopt import adopt as adoption
+from platform_defs.adopt.adopt import Adoption
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.operations.runs import adopt as adoption
-from platform_defs.operations.runs.adopt import Adoption
-from platform_defs.verification.verify import verify
-from resources.local import postgres
+from platform_defs.stack import postgres_server as postgres
+from platform_defs.verify.verify import verify
 from tests.support.world import World
 
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import pytest
 
-from resources.local.postgres import SYSTEM_USER
+from platform_defs.stack.postgres_server import SYSTEM_USER
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 REQUIRED = os.environ.get("TIDEGATES_TEST_PGBOUNCER") == "1"
@@ -35,7 +35,7 @@ def pgbouncer(
 
     It knows the user in the URL, and `users` with their passwords. `settings` are settings of its file, such as
     default_pool_size=2, server_tls_sslmode="verify-full" or client_tls_key_file=...; paths must be readable by the user
-    that runs Postgres (resources/local/postgres.py), which also runs PgBouncer if the tests run as root.
+    that runs Postgres (platform_defs/stack/postgres_server.py), which also runs PgBouncer if the tests run as root.
     """
     assert PROGRAM is not None, "PgBouncer is not installed (Debian, Ubuntu: apt install pgbouncer)"
     behind, folder = urlsplit(postgres_url), Path(tempfile.mkdtemp(prefix="tidegate-pgbouncer-"))

@@ -9,8 +9,8 @@ from uuid import uuid4
 import psycopg
 
 from platform_defs.contract.model.pipeline import Pipeline
-from resources.postgres.batch.table_claims import create_unclaimed
-from resources.postgres.tables.rights import Roles
+from platform_defs.database.rights import Roles
+from platform_defs.engine.lease.table_claims import create_unclaimed
 from tests.support.world import World
 
 

@@ -22,8 +22,9 @@ from urllib.parse import quote, urlencode
 import psycopg
 import pytest
 
-from resources.local import jars, postgres, processes
-from resources.local.processes import failed, kept_or_free_port
+from platform_defs.stack import jars, processes
+from platform_defs.stack import postgres_server as postgres
+from platform_defs.stack.processes import failed, kept_or_free_port
 from tests.support.kafka.fake_servers import certificate
 
 LOCK = Path(__file__).with_name("tls_postgres.lock.toml")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from assets import find_all
 from bench.many.plan import plan, write_project
 from bench.many.report import BEGIN, END, percentile
 from bench.many.watch import oldest
 from bench.reports.page import write_between
+from platform_defs.settings.contracts import find_all
 
 
 def test_its_contracts_are_good_but_for_the_one_that_is_meant_to_be_bad(tmp_path: Path) -> None:

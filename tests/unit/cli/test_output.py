@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.cli import output
-from platform_defs.cli.producers import presets_measure
-from platform_defs.operations.measuring.faults import FAULTS
-from platform_defs.producing.measured import Measured
-from platform_defs.producing.presets import PRESETS
+from platform_defs.producer_options.presets import PRESETS
+from platform_defs.producers.measuring import cli as presets_measure
+from platform_defs.producers.measuring.faults import FAULTS
+from platform_defs.producers.measuring.measured import Measured
 
 NASTY = "[/x] [bold]b[/bold] :smile: \x1b[31mred\x1b]52;c;QQ==\x07 \x9b2J \u202eevil\u2066 \ud800 \x7f \x00 \r"
 SHOWN = r"[/x] [bold]b[/bold] :smile: \x1b[31mred\x1b]52;c;QQ==\x07 \x9b2J \u202eevil\u2066 \ud800 \x7f \x00 \r"

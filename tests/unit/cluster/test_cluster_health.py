@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.cluster.health import SILENT_MS, health
-from platform_defs.cluster.observed import Broker, Moving, Observed, Partition, Quorum, Voter
 from platform_defs.cluster.partition_health import WORST
+from platform_defs.kafka.observed import Broker, Moving, Observed, Partition, Quorum, Voter
 
 BROKERS = tuple(Broker(number, f"kafka-{number}:9092", rack) for number, rack in enumerate("abc", start=1))
 VOTERS = tuple(Voter(number, 0, 100) for number in (1, 2, 3))

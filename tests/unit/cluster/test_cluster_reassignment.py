@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.cli.cluster.reassign import store
-from platform_defs.cluster.observed import Broker, Moving, Observed, Partition
+from platform_defs.cluster.cli.reassign import store
+from platform_defs.cluster.reassign import Kept, Record
 from platform_defs.cluster.reassignment import (
     Reassignment,
     TopicPlan,
@@ -23,8 +23,8 @@ from platform_defs.cluster.reassignment import (
     under_way,
 )
 from platform_defs.errors import BadInput
-from platform_defs.operations.cluster.reassign import Kept, Record
-from platform_defs.operations.cluster.topic_moves import reassignment_of
+from platform_defs.kafka.observed import Broker, Moving, Observed, Partition
+from platform_defs.topics.moves import reassignment_of
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.steps import AddPartitions, Move, Reassign, Seen
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.cluster.observed import Partition
 from platform_defs.cluster.skew import TopicSkew, cluster_load, topic_skew
+from platform_defs.kafka.observed import Partition
 
 
 def partition(

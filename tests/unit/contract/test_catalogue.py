@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from assets import Catalogue, find_all, find_contract, find_pipeline, read_contracts
 from platform_defs.contract.model.contract import SUFFIX, Contract, stem
 from platform_defs.contract.reader import catalogue
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
+from platform_defs.settings.contracts import Catalogue, find_all, find_contract, find_pipeline, read_contracts
 
 CONTRACT = """\
 apiVersion: v3.1.0

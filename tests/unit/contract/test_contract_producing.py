@@ -10,7 +10,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.odcs_writer import contract_digest, same_words, text
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
-from platform_defs.producing.config import Producing
+from platform_defs.producer_options.config import Producing
 from tests.unit.contract.contract_mistakes import GOOD
 
 HERE = Path("orders.odcs.yaml")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from assets import find_all, read_contracts
 from platform_defs.cli.main import COMMANDS, app, load
+from platform_defs.contract_changes.gate import gate
 from platform_defs.errors import BadInput
-from platform_defs.operations.contracts.exchange import write
-from platform_defs.operations.contracts.gate import gate
-from platform_defs.schema_conversion.importing import Imported
+from platform_defs.schemas.conversion.exchange import write
+from platform_defs.schemas.conversion.importing import Imported
+from platform_defs.settings.contracts import find_all, read_contracts
 from tests.unit.contract.contract_mistakes import GOOD, MISTAKES
 
 OPTIONAL_FIELD = ("physicalType: decimal(10,2)\n        required: true", "physicalType: decimal(10,2)")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from assets import find_pipeline
 from platform_defs.contract.model.contract import stem
 from platform_defs.contract.model.digest import definitions_digest, transform_digest
 from platform_defs.contract.model.transform_sources import changed_source, transform_sources
 from platform_defs.engine.plan.replay_plan import fingerprint
 from platform_defs.errors import BadInput
+from platform_defs.settings.contracts import find_pipeline
 from tests.unit.contract.test_catalogue import add, transform
 
 pytestmark = pytest.mark.long
@@ -43,12 +43,12 @@ def project(tmp_path: Path) -> Path:
         "assets/__init__.py": "",
         "assets/shop/rates.py": "from ..web import more",
         "assets/shop/sibling.py": "",
-        "assets/resources/units.py": "import resources.process.settings, assets.shop.platform_defs.inner",
+        "assets/resources/units.py": "import platform_defs.settings.settings, assets.shop.platform_defs.inner",
         "assets/shop/platform_defs/inner.py": "",
         "assets/web/words.py": "WORD = 1",
         "assets/web/more.py": "def broken(:",
         "platform_defs/__init__.py": "",
-        "resources/process/settings.py": "",
+        "platform_defs/settings/settings.py": "",
         ".venv/lib/site-packages/json/__init__.py": "",
     }
     for name, text in files.items():

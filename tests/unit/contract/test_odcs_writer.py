@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assets import read_contracts
+from platform_defs.contract.evolution.plan import plan
 from platform_defs.contract.keys.contract_keys import SETTINGS
 from platform_defs.contract.model.column_types import FIXED, column_type
 from platform_defs.contract.model.contract import (
@@ -25,7 +25,7 @@ from platform_defs.contract.model.contract import (
 from platform_defs.contract.model.row_rules import wanted
 from platform_defs.contract.odcs_writer import contract_digest, text
 from platform_defs.contract.reader.odcs import load
-from platform_defs.evolution.plan import plan
+from platform_defs.settings.contracts import read_contracts
 from tests.unit.contract.contract_mistakes import GOOD
 
 KEPT = {

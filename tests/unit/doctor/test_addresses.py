@@ -16,23 +16,23 @@ from psycopg.conninfo import conninfo_to_dict
 import platform_defs
 import resources
 from platform_defs.cli.output import Output
-from platform_defs.cli.stack import stack as cli
 from platform_defs.errors import BadInput
-from resources.endpoints import Endpoints
-from resources.local import stack
-from resources.postgres.session.connection import session_uri, session_url
-from resources.process.postgres_address import masked
-from resources.process.settings import Settings, settings
+from platform_defs.postgres.connection import session_uri, session_url
+from platform_defs.settings.postgres_address import masked
+from platform_defs.settings.settings import Settings, settings
+from platform_defs.stack import stack
+from platform_defs.stack.cli import stack as cli
+from platform_defs.stack.endpoints import Endpoints
 
 pytestmark = pytest.mark.usefixtures("no_variables")
 PIECE = "Hu7xQ"  # a part of a password
 HARMLESS = {  # none of these belongs to a client
     "platform_defs.contract.keys.contract_keys.TypeEntry.options",
-    "platform_defs.operations.measuring.faults.Fault.options",
-    "platform_defs.producing.config.Chosen.options",
-    "platform_defs.producing.config.Producing.options",
-    "platform_defs.producing.presets.Preset.options",
-    "resources.local.dagster.UiStatus.url",
+    "platform_defs.producers.measuring.faults.Fault.options",
+    "platform_defs.producer_options.config.Chosen.options",
+    "platform_defs.producer_options.config.Producing.options",
+    "platform_defs.producer_options.presets.Preset.options",
+    "platform_defs.stack.dagster_dev.UiStatus.url",
 }
 
 
@@ -137,7 +137,7 @@ def test_the_status_of_ones_own_database_hides_its_password_in_both_forms(
 def _dataclasses() -> Iterator[type]:
     for package in (platform_defs, resources):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if found.name not in ("resources.spark.daemon",):
+            if found.name not in ("platform_defs.engine.daemon",):
                 module = importlib.import_module(found.name)
                 yield from (
                     one

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.doctor.addresses import Address, Answer, Broker, Trouble
-from resources.kafka.doctor.conversation import Conversation, Stopped
+from platform_defs.doctor.findings.addresses import Address, Answer, Broker, Trouble
+from platform_defs.doctor.probes.conversation import Conversation, Stopped
 
 ASKED: list[Callable[[Conversation], object]] = [
     Conversation.api_versions,

@@ -6,11 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.doctor import cluster
-from platform_defs.doctor.addresses import UNTRIED, Address, Answer, Broker, Kind, Seen, Trouble, listeners, parsed
-from platform_defs.doctor.cluster import Looks
-from platform_defs.doctor.findings import Severity
-from platform_defs.doctor.reach import CASES, Advertised, Case, explain
+from platform_defs.doctor.findings import cluster
+from platform_defs.doctor.findings.addresses import (
+    UNTRIED,
+    Address,
+    Answer,
+    Broker,
+    Kind,
+    Seen,
+    Trouble,
+    listeners,
+    parsed,
+)
+from platform_defs.doctor.findings.cluster import Looks
+from platform_defs.doctor.findings.finding import Severity
+from platform_defs.doctor.findings.reach import CASES, Advertised, Case, explain
 
 CAME_IN, ADVERTISED = Address("10.0.0.5", 9092), Address("kafka", 9092)
 SETTINGS = {

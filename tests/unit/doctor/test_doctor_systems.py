@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from platform_defs.doctor import machine, postgres, topics
-from platform_defs.doctor.findings import Finding, Severity, by_area, count, error, warning, well
-from platform_defs.doctor.machine import SparkLook
-from platform_defs.doctor.postgres import LedgerState, Vitals
-from platform_defs.doctor.topics import TopicLook, TopicState, TopicTrouble
-from platform_defs.doctor.trials import Place, Written, places_to_read, reading, writing
+from platform_defs.doctor.findings import machine, postgres, topics
+from platform_defs.doctor.findings.finding import Finding, Severity, by_area, count, error, warning, well
+from platform_defs.doctor.findings.machine import SparkLook
+from platform_defs.doctor.findings.postgres import LedgerState, Vitals
+from platform_defs.doctor.findings.topics import TopicLook, TopicState, TopicTrouble
+from platform_defs.doctor.findings.trials import Place, Written, places_to_read, reading, writing
 
 WELL = Vitals(
     version="18.1",

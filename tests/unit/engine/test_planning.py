@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from assets import find_pipeline
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.plan.planning import decide
 from platform_defs.errors import BadInput, Halt
 from platform_defs.offsets import OffsetRange, PartitionView, PendingBatch, Position, TopicView
+from platform_defs.settings.contracts import find_pipeline
 
 
 def contract_of(pipeline: str, batch_messages: int = 100) -> Contract:

@@ -36,7 +36,7 @@ def test_the_fingerprint_is_of_the_code_that_decodes(tmp_path: Path, monkeypatch
         "cli/main.py",
         "engine/notes.txt",
         "top.py",
-        "offered_columns.py",
+        "contract/model/offered_columns.py",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("first")
@@ -44,7 +44,7 @@ def test_the_fingerprint_is_of_the_code_that_decodes(tmp_path: Path, monkeypatch
     for name in ("cli/main.py", "engine/notes.txt", "top.py"):
         (tmp_path / name).write_text("second")
     assert _fresh() == before
-    for name in ("engine/task/task.py", "formats/json/decode.py", "offered_columns.py"):
+    for name in ("engine/task/task.py", "formats/json/decode.py", "contract/model/offered_columns.py"):
         (tmp_path / name).write_text("second")
         assert _fresh() != before
         (tmp_path / name).write_text("first")

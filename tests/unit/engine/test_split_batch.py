@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from platform_defs.engine.plan.split_batch import from_positions, next_part, split_pending
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, whole_spans
-from platform_defs.split_batch import from_positions, next_part, split_pending
 
 
 @st.composite

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.engine.task.decoding import DecodedBlock
 from platform_defs.engine.task.task import MessageCount, _Tally
@@ -19,6 +18,7 @@ from platform_defs.errors import InternalError, MessageMisplaced
 from platform_defs.formats.blocks.arrow import int64s
 from platform_defs.formats.blocks.block import message_blocks
 from platform_defs.formats.blocks.decoded import Decoded
+from platform_defs.ledger.published import SchemaCount
 from platform_defs.offsets import OffsetRange
 
 

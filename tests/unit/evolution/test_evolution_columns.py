@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from platform_defs.contract.evolution.changes import ChangeClass
+from platform_defs.contract.evolution.plan import plan
+from platform_defs.contract.evolution.statements import ColumnShape, Given, shape_of
 from platform_defs.contract.model.column_types import STRING
 from platform_defs.contract.model.contract import Column
-from platform_defs.evolution.changes import ChangeClass
-from platform_defs.evolution.plan import plan
-from platform_defs.evolution.statements import ColumnShape, Given, shape_of
 from tests.unit.evolution.test_evolution import good
 
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pytest
 
+from platform_defs.contract.evolution.plan import plan
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.task.row_checks import check_rows
-from platform_defs.evolution.plan import plan
 from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
-from platform_defs.verification.validators.framed import FramedValidator
-from platform_defs.verification.validators.known_schemas import KnownSchemas, NamedSchema
-from platform_defs.verification.validators.validator import NoRow
+from platform_defs.verify.validators.framed import FramedValidator
+from platform_defs.verify.validators.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verify.validators.validator import NoRow
 from tests.unit.evolution.changes_avro import AVRO
 from tests.unit.evolution.changes_json import JSON
 from tests.unit.evolution.changes_protobuf import PROTOBUF

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from platform_defs.contract.evolution.changes import ChangeClass
+from platform_defs.contract.evolution.plan import plan
 from platform_defs.contract.model.contract import OtherRecords, WireFormat
 from platform_defs.contract.odcs_writer import contract_digest
-from platform_defs.evolution.changes import ChangeClass
-from platform_defs.evolution.plan import plan
 from tests.unit.evolution.test_evolution import FREE, PRODUCERS, REPLAY, WORDS, good
 
 OTHER_RECORDS: tuple[OtherRecords, ...] = ("dead_letter", "skip")

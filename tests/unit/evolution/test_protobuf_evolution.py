@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from platform_defs.contract.evolution.changes import ChangeClass
+from platform_defs.contract.evolution.plan import plan
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.reader.odcs import load
-from platform_defs.evolution.changes import ChangeClass
-from platform_defs.evolution.plan import plan
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.writer_fit import why_not
-from platform_defs.schema_conversion.importing import Wanted, import_schema
+from platform_defs.schemas.conversion.importing import Wanted, import_schema
 from tests.unit.formats.protobuf.protobuf_messages import contract_of, decoded, new, schema
 
 HEAD = 'syntax = "proto3"; package bank; enum State { NEW = 0; DONE = 1; } '

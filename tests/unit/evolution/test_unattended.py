@@ -5,13 +5,13 @@ from typing import Literal
 
 import pytest
 
+from platform_defs.contract.evolution.changes import Bump
+from platform_defs.contract.evolution.plan import ChangePlan, plan
+from platform_defs.contract.evolution.statements import Given
+from platform_defs.contract.evolution.unattended import refuse_attended, refuse_version
 from platform_defs.contract.model.column_types import JSON, STRING
 from platform_defs.contract.model.contract import Column, Contract, Field
 from platform_defs.errors import BadInput
-from platform_defs.evolution.changes import Bump
-from platform_defs.evolution.plan import ChangePlan, plan
-from platform_defs.evolution.statements import Given
-from platform_defs.evolution.unattended import refuse_attended, refuse_version
 from tests.unit.evolution.test_evolution import good
 
 Evolution = Literal["manual", "additive"]

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from assets import find_contract
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.errors import BadInput
-from platform_defs.operations.contracts.exchange import import_from_registry
-from platform_defs.operations.contracts.schema_survey import survey
 from platform_defs.samples.outlet import samples_of
-from platform_defs.schema_conversion.importing import Wanted
-from resources.registry.address import Registry
+from platform_defs.schemas.conversion.exchange import import_from_registry
+from platform_defs.schemas.conversion.importing import Wanted
+from platform_defs.schemas.survey import survey
+from platform_defs.settings.contracts import find_contract
+from platform_defs.settings.registry_address import Registry
 from tests.unit.registry.registry_double import Answer, refuses, registry_double, says
 
 SAID = "no readable schema: it is unknown, of a different type, or one of its references is missing"

@@ -16,21 +16,21 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Column, Contract, Table
 from platform_defs.contract.reader.odcs import load
-from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.encoding.messages import MessageSchemas
 from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.supported import decode
 from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.samples.samples import Samples
-from platform_defs.schema_conversion.avro import avro_schema
-from platform_defs.schema_conversion.importing import Wanted, import_schema, read_message
-from platform_defs.schema_conversion.json_schema import json_schema
-from platform_defs.schema_conversion.protobuf import proto_text
-from platform_defs.verification.formats.avro import AvroValidator
-from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufValidator
+from platform_defs.schemas.conversion.avro import avro_schema
+from platform_defs.schemas.conversion.importing import Wanted, import_schema, read_message
+from platform_defs.schemas.conversion.json_schema import json_schema
+from platform_defs.schemas.conversion.protobuf import proto_text
+from platform_defs.verify.decoders.avro import AvroValidator
+from platform_defs.verify.decoders.documents import NotTheType
+from platform_defs.verify.decoders.protobuf import ProtobufValidator
 from tests.unit.formats.avro.avro_messages import Readers, encode, fixed, logical, record, writer
 from tests.unit.formats.avro.avro_messages import contract_of as avro_contract
 from tests.unit.formats.avro.test_avro_agreement import agree, mutated

@@ -10,21 +10,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from platform_defs.contract.evolution.changes import ChangeClass
+from platform_defs.contract.evolution.fill import fills
+from platform_defs.contract.evolution.plan import plan
+from platform_defs.contract.evolution.statements import Given
 from platform_defs.contract.model.array_literals import array_literal
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.odcs_writer import contract_digest, text
 from platform_defs.contract.reader.odcs import load
 from platform_defs.engine.task.array_texts import array_texts, in_pieces
 from platform_defs.errors import BadInput
-from platform_defs.evolution.changes import ChangeClass
-from platform_defs.evolution.fill import fills
-from platform_defs.evolution.plan import plan
-from platform_defs.evolution.statements import Given
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.supported import decode
-from platform_defs.verification.formats.array_text import array_text
-from platform_defs.verification.validators.validator import NoRow, Validator
+from platform_defs.verify.decoders.array_text import array_text
+from platform_defs.verify.validators.validator import NoRow, Validator
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.formats.json.test_decode_agreement import contract_of
 

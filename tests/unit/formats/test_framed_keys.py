@@ -21,9 +21,9 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.key_readers import key_contract, key_reader
 from platform_defs.proto import compiler
-from platform_defs.verification.validators.key_validators import FramedKeyValidator
-from platform_defs.verification.validators.known_schemas import KnownSchemas, NamedSchema
-from platform_defs.verification.validators.validator import NoRow
+from platform_defs.verify.validators.key_validators import FramedKeyValidator
+from platform_defs.verify.validators.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verify.validators.validator import NoRow
 
 RECORD = {
     "type": "record",

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Framing
 from platform_defs.formats.framing import Unframed, unframe
-from platform_defs.verification.validators.known_schemas import Named
-from platform_defs.verification.validators.known_schemas import taken_apart as validated
-from platform_defs.verification.validators.validator import NoRow
+from platform_defs.verify.validators.known_schemas import Named
+from platform_defs.verify.validators.known_schemas import taken_apart as validated
+from platform_defs.verify.validators.validator import NoRow
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 HEADER = b"\1" + GUID.bytes

@@ -19,7 +19,7 @@ from platform_defs.formats.blocks.writer_field import WriterField
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.writer_fields import MAX_FIELDS, difference, doubts, fields_of, line_to_add
 from platform_defs.formats.writer_fit import why_not
-from platform_defs.schema_conversion.exporting import export_schema
+from platform_defs.schemas.conversion.exporting import export_schema
 from tests.unit.formats.avro.avro_messages import Case, cases
 from tests.unit.formats.protobuf.test_protobuf_random_schemas import made_up
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from platform_defs.contract.evolution.changes import ChangeClass
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field, Format, WireFormat
-from platform_defs.evolution.changes import ChangeClass
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.fit import Refused, reader_or_refusal
 from platform_defs.formats.writer_fit import doubts_of, misfit, why_not, writer_changes

@@ -12,20 +12,20 @@ from confluent_kafka import KafkaError
 from openlineage.client import OpenLineageClient
 from requests import HTTPError
 
-from platform_defs.doctor.trials import Place
+from platform_defs.doctor.findings.trials import Place
+from platform_defs.doctor.probes.trial import Trial
 from platform_defs.errors import BrokerAway, RegistryAway
-from resources.endpoints import kafka_alone
-from resources.kafka.admin.cluster import KafkaCluster
-from resources.kafka.admin.descriptions import KafkaPartitions
-from resources.kafka.admin.topic_views import KafkaTopics
-from resources.kafka.client.reader import Reader
-from resources.kafka.doctor.trial import Trial
-from resources.kafka.groups.client import GroupClient
-from resources.kafka.producer.producer_client import QUIET, ListeningProducer, new_client
-from resources.lineage import events
-from resources.registry.address import Registry
-from resources.registry.client import RegistryClient
-from resources.spark import session
+from platform_defs.groups.client import GroupClient
+from platform_defs.kafka.client.reader import Reader
+from platform_defs.kafka.cluster_admin import KafkaCluster
+from platform_defs.kafka.descriptions import KafkaPartitions
+from platform_defs.kafka.topic_views import KafkaTopics
+from platform_defs.lineage import events
+from platform_defs.producers.producer_client import QUIET, ListeningProducer, new_client
+from platform_defs.registry.client import RegistryClient
+from platform_defs.settings.registry_address import Registry
+from platform_defs.spark import session
+from platform_defs.stack.endpoints import kafka_alone
 from tests.support.kafka.fake_servers import closed_port
 from tests.support.waiting import wait_for
 
@@ -65,7 +65,7 @@ def test_the_client_of_lineage_logs_no_password(
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OPENLINEAGE_URL", address)
     with pytest.raises(HTTPError):
-        OpenLineageClient().transport.emit({"a": 1})  # type: ignore[arg-type]  # as resources/lineage/events.py
+        OpenLineageClient().transport.emit({"a": 1})  # type: ignore[arg-type]  # as platform_defs/lineage/events.py
     assert "s3cret" not in caplog.text
 
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 
 from platform_defs.errors import BadInput
-from resources.kafka.client.connection_log import ConnectionLog
+from platform_defs.kafka.client.connection_log import ConnectionLog
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.long

@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from platform_defs.errors import MessageMisplaced
+from platform_defs.kafka.source import KafkaSource
 from platform_defs.offsets import OffsetRange
-from resources.kafka.data.source import KafkaSource
 
 WANTED = OffsetRange("here", 1, 100, 200)
 SOURCE = KafkaSource({"bootstrap.servers": "nobody:9092"})

@@ -8,8 +8,8 @@ from confluent_kafka import OFFSET_END, OFFSET_INVALID, TopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo
 
 from platform_defs.errors import BrokerAway
-from resources.kafka.admin import broker
-from resources.kafka.admin.topic_views import KafkaTopics
+from platform_defs.kafka import broker
+from platform_defs.kafka.topic_views import KafkaTopics
 
 PLACE = TopicPartition("payments", 2)
 ASKED = broker._Asked(None, {}, "to describe payments", ())

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from platform_defs.errors import BadInput, BrokerAway
-from resources.kafka.admin.cluster import KafkaCluster, PlainTransport
-from resources.kafka.client.second_client import second_options
-from resources.process.settings import PROJECT_ROOT
+from platform_defs.kafka.client.second_client import second_options
+from platform_defs.kafka.cluster_admin import KafkaCluster, PlainTransport
+from platform_defs.settings.settings import PROJECT_ROOT
 from tests.support.waiting import within
 
 pytestmark = pytest.mark.long
@@ -93,9 +93,9 @@ def test_one_module_imports_kafka_python() -> None:
     sources = [path for folder in folders for path in (PROJECT_ROOT / folder).rglob("*.py")]
     found = [path for path in sources if importing.search(path.read_text())]
     assert sorted(str(path.relative_to(PROJECT_ROOT)) for path in found) == [
-        "resources/kafka/admin/cluster.py",
-        "tests/integration/kafka/test_stack_of_three.py",  # to commit offsets of a group without a name
-        "tests/integration/messages/test_message_metadata.py",  # to send a header that librdkafka's producer cannot
+        "platform_defs/kafka/cluster_admin.py",
+        "tests/integration/formats/test_message_metadata.py",  # to send a header that librdkafka's producer cannot
+        "tests/integration/stack/test_stack_of_three.py",  # to commit offsets of a group without a name
     ]
 
 

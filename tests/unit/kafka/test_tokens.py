@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import AccessDenied, BadInput
-from resources.endpoints import Endpoints
-from resources.kafka.admin.cluster import Tokens
-from resources.kafka.client.admin_client import admin_client
-from resources.kafka.client.second_client import second_options
-from resources.kafka.client.tokens import NoToken, TokenCallback
+from platform_defs.kafka.client.admin_client import admin_client
+from platform_defs.kafka.client.second_client import second_options
+from platform_defs.kafka.client.tokens import NoToken, TokenCallback
+from platform_defs.kafka.cluster_admin import Tokens
+from platform_defs.stack.endpoints import Endpoints
 from tests.support.waiting import within
 
 pytestmark = pytest.mark.long

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.contract import Contract, RowRule
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.formats.blocks.block import message_blocks
-from platform_defs.verification.compare.chunk_validator import ChunkValidator
-from platform_defs.verification.compare.metadata import MetadataValidator
-from platform_defs.verification.source.messages import Chunk
-from platform_defs.verification.validators.framed import validator_of
-from platform_defs.verification.validators.key_validators import KeyValidator
-from platform_defs.verification.validators.known_schemas import KnownSchemas
+from platform_defs.verify.compare.chunk_validator import ChunkValidator
+from platform_defs.verify.compare.metadata import MetadataValidator
+from platform_defs.verify.source.messages import Chunk
+from platform_defs.verify.validators.framed import validator_of
+from platform_defs.verify.validators.key_validators import KeyValidator
+from platform_defs.verify.validators.known_schemas import KnownSchemas
 from tests.unit.metadata.messages import CONTRACT, FIELDS, Sent, metadata_field, reading
 
 Outcome = dict[int, Any]  # by offset, the row or the reason

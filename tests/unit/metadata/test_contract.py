@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from platform_defs.contract.evolution.changes import ChangeClass
+from platform_defs.contract.evolution.plan import plan
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.odcs_writer import contract_digest, text
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
-from platform_defs.evolution.changes import ChangeClass
-from platform_defs.evolution.plan import plan
 from platform_defs.samples.samples import Samples
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.metadata.messages import FIELDS, Sent, metadata_field

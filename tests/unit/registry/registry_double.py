@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from resources.registry.address import Pace
+from platform_defs.settings.registry_address import Pace
 
 ONCE = Pace(pause=60.0)  # longer than any test's patience: nothing is requested twice, so a refusal is known at once
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from resources.registry.cooldown import RECENT, Cooldown
+from platform_defs.registry.cooldown import RECENT, Cooldown
 
 
 def test_lately_forgets_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

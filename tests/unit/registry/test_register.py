@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from assets import find_contract
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.errors import BadInput, RegistryAway
-from platform_defs.operations.contracts.exchange import register
-from resources.registry.address import Pace, Registry
-from resources.registry.subjects import Subjects
+from platform_defs.registry.subjects import Subjects
+from platform_defs.schemas.conversion.exchange import register
+from platform_defs.settings.contracts import find_contract
+from platform_defs.settings.registry_address import Pace, Registry
 from tests.unit.registry.registry_double import Answered, refuses, registry_double, says
 
 OTHER = {"type": "record", "name": "Other", "fields": []}

@@ -15,10 +15,10 @@ import pytest
 
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from resources.registry.address import Pace, Registry
-from resources.registry.client import AT_ONCE, RegistryClient, client_of
-from resources.registry.policy import COMPARE, REPLAY, RUN
-from resources.registry.server import LARGEST_ANSWER
+from platform_defs.registry.client import AT_ONCE, RegistryClient, client_of
+from platform_defs.registry.policy import COMPARE, REPLAY, RUN
+from platform_defs.registry.server import LARGEST_ANSWER
+from platform_defs.settings.registry_address import Pace, Registry
 from tests.support.waiting import within
 from tests.unit.registry.registry_double import (
     ONCE,

@@ -8,14 +8,14 @@ import pytest
 
 from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from resources.postgres.ledger.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
-from resources.registry import comparison, lookup
-from resources.registry.address import Pace, Registry
-from resources.registry.client import RegistryClient
-from resources.registry.comparison import Comparison
-from resources.registry.lookup import Lookup
-from resources.registry.policy import ACCEPT, ACCEPT_REPLAY, REPLAY, RUN
-from resources.registry.schemas import RegistrySchemas
+from platform_defs.ledger.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
+from platform_defs.registry import comparison, lookup
+from platform_defs.registry.client import RegistryClient
+from platform_defs.registry.comparison import Comparison
+from platform_defs.registry.lookup import Lookup
+from platform_defs.registry.policy import ACCEPT, ACCEPT_REPLAY, REPLAY, RUN
+from platform_defs.registry.schemas import RegistrySchemas
+from platform_defs.settings.registry_address import Pace, Registry
 from tests.unit.registry.registry_double import ONCE, Answer, Answered, after, hangs, refuses, registry_double, says
 
 pytestmark = pytest.mark.long

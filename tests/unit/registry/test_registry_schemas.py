@@ -2,8 +2,8 @@
 
 from platform_defs.contract.odcs_writer import context_of
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from resources.postgres.ledger.schema_ledger import Generation, schema_digest
-from resources.registry.schemas import generations_of
+from platform_defs.ledger.schema_ledger import Generation, schema_digest
+from platform_defs.registry.schemas import generations_of
 
 
 def generations(*opened: Generation, partition: int = 0, topic_id: str | None = "now") -> list[tuple[int, int]]:

@@ -7,8 +7,8 @@ import pytest
 
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from resources.registry.address import Pace, Registry
-from resources.registry.subjects import ROUNDS, Subjects, Version
+from platform_defs.registry.subjects import ROUNDS, Subjects, Version
+from platform_defs.settings.registry_address import Pace, Registry
 from tests.unit.registry.registry_double import Answer, Answered, half, refuses, registry_double, says
 
 LATEST = "/subjects/s/versions/latest"

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from assets import find_contract
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field, Format, WireFormat
 from platform_defs.contract.odcs_writer import text
 from platform_defs.contract.reader.odcs import load
-from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.errors import BadInput
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.encoding.messages import MessageSchemas
 from platform_defs.formats.supported import reader_of
 from platform_defs.samples.encoded import EncodedSamples
-from platform_defs.schema_conversion.exporting import export_schema
-from platform_defs.schema_conversion.field_numbers import Assigned, assign
-from platform_defs.schema_conversion.importing import Wanted, import_schema
+from platform_defs.schemas.conversion.exporting import export_schema
+from platform_defs.schemas.conversion.field_numbers import Assigned, assign
+from platform_defs.schemas.conversion.importing import Wanted, import_schema
+from platform_defs.settings.contracts import find_contract
 from tests.support.kafka.registered import AVRO, JSON_SCHEMA, PROTOBUF
 from tests.unit.formats.avro.avro_messages import Case, cases, decode, encode, laid_out, logical, record
 from tests.unit.formats.protobuf.protobuf_messages import new

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from platform_defs.topics.declared import Declared, Reader
+from platform_defs.ledger.answers import Reader
+from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
 from platform_defs.topics.plan import Plan, plan_of

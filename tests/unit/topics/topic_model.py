@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from platform_defs.cluster.observed import Replicas
+from platform_defs.kafka.observed import Replicas
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState
 from platform_defs.topics.placement import added
 from platform_defs.topics.plan import Plan

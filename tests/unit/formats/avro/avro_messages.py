@@ -25,8 +25,8 @@ from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.decoded import Decoded, Row
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.verification.formats.avro import AvroValidator
-from platform_defs.verification.formats.documents import NotTheType
+from platform_defs.verify.decoders.avro import AvroValidator
+from platform_defs.verify.decoders.documents import NotTheType
 
 
 def contract_of(types: dict[str, str], required: Sequence[str] = (), record: str = "", **paths: str) -> Contract:

@@ -8,8 +8,8 @@ import pytest
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.walk import MAX_DEPTH
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
-from platform_defs.verification.formats.avro import AvroValidator
-from platform_defs.verification.formats.documents import NotTheType
+from platform_defs.verify.decoders.avro import AvroValidator
+from platform_defs.verify.decoders.documents import NotTheType
 from tests.unit.formats.avro.avro_messages import (
     Readers,
     contract_of,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from resources.local.java import find_java
+from platform_defs.stack.java import find_java
 from tests.unit.formats.avro.avro_messages import Case, Outcome, Readers, cases, contract_of, encode
 from tests.unit.formats.avro.test_avro_agreement import mutated
 

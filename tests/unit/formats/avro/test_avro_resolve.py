@@ -12,7 +12,7 @@ from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
-from platform_defs.verification.formats.avro import AvroValidator
+from platform_defs.verify.decoders.avro import AvroValidator
 from tests.unit.formats.avro.avro_messages import contract_of, decode, encode, fixed, logical, record, varint, writer
 
 TIMES = ["timestamp-millis", "timestamp-micros", "timestamp-nanos"]

@@ -11,25 +11,25 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from platform_defs.contract.evolution.changes import ChangeClass
+from platform_defs.contract.evolution.message import message_changes
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field, Unit
 from platform_defs.contract.odcs_writer import contract_digest, text
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
-from platform_defs.evolution.changes import ChangeClass
-from platform_defs.evolution.message import message_changes
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.supported import decode
 from platform_defs.samples.samples import Samples
-from platform_defs.schema_conversion.json_schema import json_schema
-from platform_defs.verification.validators.validator import NoRow, Validator
+from platform_defs.schemas.conversion.json_schema import json_schema
+from platform_defs.verify.validators.validator import NoRow, Validator
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.formats.avro.avro_messages import Readers, contract_of, encode, logical, record, writer
 from tests.unit.formats.avro.test_avro_agreement import agree
 from tests.unit.formats.json.test_decode_agreement import assert_agreement
-from tests.unit.verification.test_verify_blocks import accepted
+from tests.unit.verify.test_verify_blocks import accepted
 
 pytestmark = pytest.mark.long
 

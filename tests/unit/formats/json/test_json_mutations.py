@@ -17,9 +17,9 @@ from platform_defs.contract.model.message_path import parse_path
 from platform_defs.formats.blocks.arrow import integers
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
-from platform_defs.verification.validators.framed import FramedValidator
-from platform_defs.verification.validators.known_schemas import KnownSchemas, NamedSchema
-from platform_defs.verification.validators.validator import NoRow
+from platform_defs.verify.validators.framed import FramedValidator
+from platform_defs.verify.validators.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verify.validators.validator import NoRow
 from tests.support.mutations import MESSAGES
 from tests.unit.formats.avro.test_avro_agreement import mutated
 

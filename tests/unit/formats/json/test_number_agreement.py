@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.supported import decode
-from platform_defs.verification.compare.chunk_validator import ChunkValidator
-from platform_defs.verification.source.messages import Chunk
-from platform_defs.verification.validators.validator import Validator
+from platform_defs.verify.compare.chunk_validator import ChunkValidator
+from platform_defs.verify.source.messages import Chunk
+from platform_defs.verify.validators.validator import Validator
 from tests.unit.formats.json.test_decode_agreement import contract_of, same
 
 DECIMALS = [(precision, scale) for precision in range(1, 39) for scale in range(precision + 1)]

@@ -18,7 +18,7 @@ from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.verification.formats.protobuf import ProtobufValidator
+from platform_defs.verify.decoders.protobuf import ProtobufValidator
 
 PROTO3 = """
 syntax = "proto3";

@@ -19,9 +19,9 @@ from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, TreeReader
-from platform_defs.verification.compare.chunk_validator import row_table
-from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufValidator
+from platform_defs.verify.compare.chunk_validator import row_table
+from platform_defs.verify.decoders.documents import NotTheType
+from platform_defs.verify.decoders.protobuf import ProtobufValidator
 from tests.support.mutations import MESSAGES
 from tests.unit.formats.protobuf.protobuf_messages import (
     COLUMNS2,

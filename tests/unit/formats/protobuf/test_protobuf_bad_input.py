@@ -13,8 +13,8 @@ from platform_defs.errors import Retryable
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufValidator
+from platform_defs.verify.decoders.documents import NotTheType
+from platform_defs.verify.decoders.protobuf import ProtobufValidator
 from tests.unit.formats.protobuf.protobuf_messages import COLUMNS3, PROTO3, contract_of, decoded, new, schema
 
 pytestmark = pytest.mark.long

@@ -13,9 +13,9 @@ from platform_defs.errors import Retryable
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.proto import compiler
-from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufValidator
-from platform_defs.verification.formats.protobuf_schema import message_types
+from platform_defs.verify.decoders.documents import NotTheType
+from platform_defs.verify.decoders.protobuf import ProtobufValidator
+from platform_defs.verify.decoders.protobuf_schema import message_types
 from tests.unit.formats.protobuf.protobuf_messages import contract_of
 
 pytestmark = pytest.mark.long

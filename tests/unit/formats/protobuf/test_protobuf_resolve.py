@@ -9,8 +9,8 @@ import pytest
 from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
 from platform_defs.formats.protobuf.decode import ProtobufReader
-from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf import ProtobufValidator
+from platform_defs.verify.decoders.documents import NotTheType
+from platform_defs.verify.decoders.protobuf import ProtobufValidator
 from tests.unit.formats.protobuf.protobuf_messages import contract_of, decoded, field, new, schema
 
 pytestmark = pytest.mark.long

@@ -1,0 +1,1 @@
+"""`tidegate adopt`: restored or moved tables are bound to their pipeline again."""

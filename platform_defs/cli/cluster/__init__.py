@@ -1,1 +1,0 @@
-"""Commands about brokers and replicas."""

@@ -1,1 +1,0 @@
-"""Commands that work with Kafka itself: topics, consumer groups, single messages."""

@@ -1,1 +1,0 @@
-"""Commands about pipelines: lag, plan, verify, replay, dead letters."""

@@ -1,1 +1,0 @@
-"""Commands about producers: presets and made-up messages."""

@@ -1,0 +1,1 @@
+"""From one contract to the next: changes, their classes, and the statements for the tables. Pure."""

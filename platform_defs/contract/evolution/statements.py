@@ -1,0 +1,167 @@
+"""The statements that change an existing table to match a contract, and why some of them cannot run in place.
+
+Nothing here queries Postgres: the shape of the table is passed in, and the statements come out. `Statement.sql` is both
+shown and run.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from platform_defs.contract.evolution.renames import renames
+from platform_defs.contract.model.contract import Column, Table
+from platform_defs.contract.model.system_columns import target_columns
+
+NOT_NULL = "tidegate_not_null"  # the CHECK that proves to Postgres that columns have no NULL, until they are NOT NULL
+UNCHECK = f"DROP CONSTRAINT IF EXISTS {NOT_NULL}"
+
+
+@dataclass(frozen=True)
+class ColumnShape:
+    """A column as Postgres has it: its type as format_type prints it. `checked`: the constraint NOT_NULL names it."""
+
+    type: str
+    not_null: bool
+    has_default: bool = False
+    checked: bool = False
+
+
+TableShape = Mapping[str, ColumnShape]  # by the column's name
+Shapes = Mapping[str, TableShape]  # by schema.table, for existing tables
+# `fill` is an ADD COLUMN that gives existing rows a value; `undefault` removes the default that did so.
+Kind = Literal["add", "fill", "undefault", "drop", "rename", "retype", "demand", "relax", "uncheck"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A person's decisions, and whether a replay has emptied the tables."""
+
+    fill: Mapping[str, str] = field(default_factory=dict[str, str])  # by column, the value for old rows: an SQL literal
+    drop: frozenset[str] = frozenset()  # columns that the contract no longer has, to be dropped
+    breaking: bool = False  # readers of the tables may break
+    declassify: bool = False  # values that were classified may be shown
+    emptied: bool = False  # no table has a row when the statements run: a replay inserts all rows again
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement. `refused` is why it cannot be run in place, and what to do; empty if it can."""
+
+    kind: Kind
+    table: str
+    column: str
+    action: str  # the text after ALTER TABLE and the table's name
+    refused: str = ""
+    checks_rows: bool = False  # it fails if a row has NULL in the column
+    optional: bool = False  # the table can be filled without it: run only if the contract has changed
+
+    @property
+    def sql(self) -> str:
+        """The statement as it is shown and run."""
+        return f"ALTER TABLE {quoted(self.table)} {self.action}"
+
+
+def shape_of(table: Table) -> TableShape:
+    """Return the shape that Tidegate creates for the table, without Tidegate's own columns."""
+    return {column.name: ColumnShape(column.type.postgres, column.required) for column in table.columns}
+
+
+def statements(table: Table, shape: TableShape, given: Given) -> Iterator[Statement]:
+    """Yield the statements from `shape` to `table`, in the order in which they run."""
+    shape = dict(shape)
+    for old, new in renames(table.columns, shape).items():  # first: a new column may take a name that one frees
+        renamed = f"RENAME COLUMN {quoted(old)} TO {quoted(new)}"
+        why = f"readers of {old} in {table.name} will fail; if that is intended, add --allow breaking"
+        yield Statement("rename", table.name, new, renamed, "" if given.breaking or given.emptied else why)
+        shape[new] = shape.pop(old)
+    for column in table.columns:
+        yield from _column(table, column, shape.get(column.name), given)
+    required = {column.name for column in table.columns if column.required}
+    if free := [name for name, there in shape.items() if there.checked and name not in required]:
+        yield Statement("uncheck", table.name, free[0], UNCHECK)
+    kept = {*(column.name for column in table.columns), *(name for name, _ in target_columns(table))}
+    for name, there in shape.items():
+        if name in kept:
+            continue
+        if name in given.drop:
+            yield Statement("drop", table.name, name, f"DROP COLUMN {quoted(name)}")
+        elif there.not_null and not there.has_default:
+            yield Statement("relax", table.name, name, f"{_of(name)} DROP NOT NULL")
+
+
+def nullable(table: Table, shape: TableShape) -> list[str]:
+    """Return the columns that the contract requires and in which Postgres allows NULL."""
+    return [c.name for c in table.columns if c.required and (there := shape.get(c.name)) and not there.not_null]
+
+
+def quoted(name: str) -> str:
+    """Quote a name, whatever it is, for Postgres; for schema.table each part."""
+    return ".".join('"{}"'.format(part.replace('"', '""')) for part in name.split("."))
+
+
+def literal(text: str) -> str:
+    """Return a value as an SQL literal: of any type, by its text."""
+    return "'{}'".format(text.replace("'", "''"))
+
+
+def _column(table: Table, column: Column, there: ColumnShape | None, given: Given) -> Iterator[Statement]:
+    if there is None:
+        yield from _add(table, column, given)
+        return
+    if there.type != column.type.postgres:
+        yield _retype(table, column, there, given)
+    if there.not_null and not column.required and column.name not in table.group_by:
+        yield Statement("relax", table.name, column.name, f"{_of(column.name)} DROP NOT NULL", optional=True)
+    if column.required and not there.not_null:
+        demanded = f"{_of(column.name)} SET NOT NULL"
+        yield Statement("demand", table.name, column.name, demanded, checks_rows=not given.emptied, optional=True)
+
+
+def _add(table: Table, column: Column, given: Given) -> Iterator[Statement]:
+    added = f"ADD COLUMN {quoted(column.name)} {column.type.postgres}"
+    if not column.required:
+        yield Statement("add", table.name, column.name, added)
+        return
+    if given.emptied:
+        yield Statement("add", table.name, column.name, f"{added} NOT NULL")
+        return
+    value = given.fill.get(column.name)
+    if value is None:
+        why = (
+            f"existing rows have no {column.name}, which is required. Set one value for all of them (--fill "
+            f"{column.name}=...), or rebuild all rows from the topic"
+        )
+        yield Statement("add", table.name, column.name, f"{added} NOT NULL", why)
+        return
+    # A constant default is stored once, and no row is rewritten. It is dropped again: messages bring their own values.
+    yield Statement("fill", table.name, column.name, f"{added} DEFAULT {value} NOT NULL")
+    yield Statement("undefault", table.name, column.name, f"{_of(column.name)} DROP DEFAULT")
+
+
+def _retype(table: Table, column: Column, there: ColumnShape, given: Given) -> Statement:
+    altered = f"{_of(column.name)} TYPE {column.type.postgres}"
+    if given.emptied:
+        return Statement("retype", table.name, column.name, f"{altered} USING NULL")
+    if _only_more_digits(there.type, column.type.postgres):
+        return Statement("retype", table.name, column.name, altered)
+    rebuild = f"Changing it to {column.type.postgres} requires a full rebuild from the topic"
+    return Statement("retype", table.name, column.name, altered, f"{column.name} is {there.type}. {rebuild}")
+
+
+def _only_more_digits(old: str, new: str) -> bool:
+    """Return True if Postgres changes numeric(18,2) to this type without reading a row: more digits, and the same
+    scale.
+    """
+    before, after = _digits(old), _digits(new)
+    return before is not None and after is not None and before[1] == after[1] and before[0] <= after[0]
+
+
+def _digits(postgres: str) -> tuple[int, int] | None:
+    """Return precision and scale; None for any other type."""
+    found = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)  # no array: Postgres rewrites every row of one
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _of(column: str) -> str:
+    return f"ALTER COLUMN {quoted(column)}"

@@ -1,0 +1,138 @@
+"""`tidegate contract validate`: all mistakes of contracts and transforms, without a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_json, print_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_defs.contract.reader.catalogue import Catalogue
+    from platform_defs.errors import Mistake
+
+
+@dataclass(frozen=True)
+class Validated:
+    """A contract's file, its pipeline if it could be read, its mistakes, and what a user may not have intended."""
+
+    path: Path
+    pipeline: str | None
+    mistakes: Sequence[Mistake]
+    notices: Sequence[Mistake] = ()
+
+
+def validate(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE|FOLDER|PIPELINE]...",
+            help="Contract files, folders with contracts, or pipelines.",
+            show_default="all contracts",
+        ),
+    ] = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Read contracts and the transforms beside them, and report all mistakes.
+
+    The command needs no server. A mistake in one field, column or rule does
+    not keep the others from being checked. Parts that depend on each other are
+    compared once each of them is valid. The exit code is 1 if there is a
+    mistake. A notice is about something that is valid and perhaps not
+    intended, such as a field of the message without a column.
+
+    \b
+    JSON: valid, contracts:
+      file, pipeline (null: it could not be read)
+      mistakes  file, line, field, message of each
+      notices   likewise
+    """
+    validated = _validate(names or ())
+    wrong = [each for each in validated if each.mistakes]
+    if output is Output.json:
+        print_json({"valid": not wrong, "contracts": list(map(_entry, validated))})
+    else:
+        for each in validated:
+            lines = map(str, each.mistakes) if each.mistakes else [f"{each.path}: {each.pipeline} is valid"]
+            print_line("\n".join([*lines, *(f"{notice} (a notice)" for notice in each.notices)]))
+        if not validated:
+            print_line("There are no contracts.")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _validate(names: Sequence[str]) -> list[Validated]:
+    """Return the result of each contract that the names mean, by path. Contracts of the contracts' folder are also
+    compared with each other; any others may be in folders of any name. Raises BadInput for a name without a contract.
+    """
+    from platform_defs.contract.reader.catalogue import Contracts, load_pipelines, read_files
+    from platform_defs.settings.contracts import read_contracts
+
+    every = read_contracts()
+    pipelines = [name for name in names if not _is_path(name) or any(item.is_called(name) for item in every.broken)]
+    files = {file for name in names if name not in pipelines for file in _files(Path(name))}
+    chosen = every.chosen(pipelines) if pipelines or not names else Contracts((), ())
+    among = Contracts(
+        tuple(item for item in every.good if item in chosen.good or _resolved(item.path) in files),
+        tuple(item for item in every.broken if item in chosen.broken or _resolved(item.path) in files),
+    )
+    others = read_files(sorted(files - {_resolved(item.path) for item in (*every.good, *every.broken)}))
+    validated = [each for contracts in (among, others) for each in _results(load_pipelines(contracts))]
+    return sorted(validated, key=lambda each: each.path)
+
+
+def _resolved(path: Path | None) -> Path:
+    return (path or Path()).resolve()
+
+
+def _is_path(name: str) -> bool:
+    return Path(name).exists() or "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def _files(path: Path) -> Sequence[Path]:
+    """Return the contracts' files that the path means. Raises BadInput for a folder without any."""
+    from platform_defs.contract.reader.catalogue import contract_files
+    from platform_defs.errors import BadInput
+
+    path = path.resolve()
+    if not path.is_dir():
+        return [path]
+    if not (files := contract_files(path)):
+        raise BadInput("contains no contract (<domain>/<name>.odcs.yaml)", file=str(path))
+    return files
+
+
+def _results(catalogue: Catalogue) -> Sequence[Validated]:
+    from platform_defs.contract.reader.odcs import fields_without_column
+    from platform_defs.errors import BadInput
+    from platform_defs.formats.writer_fit import refuse_schema_file
+
+    validated = [
+        Validated(item.path, item.contract and item.contract.pipeline, item.error.mistakes) for item in catalogue.broken
+    ]
+    for each in catalogue.pipelines:
+        path = each.contract.path or Path()
+        try:
+            refuse_schema_file(each.contract)
+        except BadInput as error:
+            validated.append(Validated(path, each.name, error.mistakes))
+        else:
+            validated.append(Validated(path, each.name, (), fields_without_column(each)))
+    return validated
+
+
+def _entry(each: Validated) -> dict[str, Any]:
+    def listed(mistakes: Sequence[Mistake]) -> list[dict[str, Any]]:
+        return [{"file": m.file, "line": m.line, "field": m.field, "message": m.problem} for m in mistakes]
+
+    return {
+        "file": str(each.path),
+        "pipeline": each.pipeline,
+        "mistakes": listed(each.mistakes),
+        "notices": listed(each.notices),
+    }

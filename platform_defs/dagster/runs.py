@@ -1,0 +1,159 @@
+"""Dagster's runs: which of them work on pipelines, which are dead, and which pipelines each was started for.
+
+A run from the command line bypasses the queue, and one that is killed stays started forever: run monitoring does not
+see it. So a run counts as alive while it has its database session (dagster/run_session.py), which every
+sensor tick and every run's start checks here. The ledger knows who works on a pipeline now: no run that Dagster starts
+fences a live owner.
+
+Code locations with other ledgers may share the instance. Their runs have sessions in other databases, so they are left
+to them.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from dagster import AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.dagster.keys import (
+    CONTINUOUS,
+    CONTINUOUS_JOB,
+    CONTINUOUS_OP,
+    DRAIN_JOB,
+    STARTED_FOR,
+    table_keys,
+)
+from platform_defs.dagster.run_session import FORMER_TAG, LEDGER_TAG, TAG
+
+UNFINISHED = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+]
+WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+DIED = (
+    "The process of this run is gone: its database session ended before the run did. What it committed stays; the "
+    "next run reads the rest again. If a library crashed, the run's stderr has the Python stack and, for a "
+    "verification, the messages that were being read."
+)
+REOPENED = 3.0  # seconds in which a run that has lost its session has another, once Postgres is there
+GRACE = 120.0  # seconds for a run to open its session, or to end after closing it
+
+
+def scheduled(run: DagsterRun) -> bool:
+    """Return True if the sensor started the run, for whatever is due. A re-execution by hand has the tag, but counts as
+    by hand.
+    """
+    return STARTED_FOR in run.tags and run.parent_run_id is None
+
+
+def stays(run: DagsterRun) -> bool:
+    """Return True if the sensor started the run to stay, for pipelines whose latency is a few seconds."""
+    return scheduled(run) and CONTINUOUS in run.tags
+
+
+def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:
+    """Return the pipelines that the run was started for: those with a table, or its check, in its selection, or those
+    in the run config of a continuous run.
+    """
+    if run.job_name == CONTINUOUS_JOB:
+        ops: Any = run.run_config.get("ops", {})
+        config = ops.get(CONTINUOUS_OP, {}).get("config", {})
+        return [contract.pipeline for contract in contracts if contract.pipeline in config.get("pipelines", ())]
+    if run.job_name != DRAIN_JOB and not run.job_name.startswith("__ASSET_JOB"):
+        return []
+    if run.asset_selection is None and run.asset_check_selection is None:
+        return [contract.pipeline for contract in contracts]
+    keys = {*(run.asset_selection or ()), *(check.asset_key for check in run.asset_check_selection or ())}
+    return of_tables(keys, contracts)
+
+
+def asked_by_hand(runs: Iterable[DagsterRun], contracts: Sequence[Contract]) -> frozenset[str]:
+    """Return the pipelines that a person started one of these runs for; it waits for its turn, or has it."""
+    return frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
+
+
+def of_tables(keys: Iterable[AssetKey], contracts: Sequence[Contract]) -> list[str]:
+    """Return the pipelines that own one of these tables. A pipeline's tables commit together, so one is enough."""
+    wanted = set(keys)
+    return [contract.pipeline for contract in contracts if not wanted.isdisjoint(table_keys(contract))]
+
+
+def unfinished(instance: DagsterInstance, ledger_id: str | None) -> Sequence[RunRecord]:
+    """Return the unfinished runs, except those of other ledgers. One without the tag may be anybody's: it has not
+    opened its session yet, or an older version started it.
+    """
+    records = instance.get_run_records(RunsFilter(statuses=UNFINISHED))
+    return [item for item in records if item.dagster_run.tags.get(LEDGER_TAG, ledger_id) == ledger_id]
+
+
+def live(
+    instance: DagsterInstance, contracts: Sequence[Contract], ledger_id: str | None, besides: str | None = None
+) -> list[RunRecord]:
+    """Return the runs that work on one of these pipelines now, or are going to. Call after `report_dead`."""
+    now = datetime.now(UTC)
+    records = [item for item in unfinished(instance, ledger_id) if not _abandoned(item, now)]
+    return [item for item in records if item.dagster_run.run_id != besides and selected(item.dagster_run, contracts)]
+
+
+def report_dead(
+    instance: DagsterInstance,
+    alive: Callable[[Sequence[str]], set[str]],
+    contracts: Sequence[Contract],
+    ledger_id: str | None,
+    besides: str | None = None,
+) -> list[str]:
+    """Report dead runs as failed, and return their ids. `besides`: the calling run. `alive`: returns those of the given
+    runs that have their session now, in the database of the ledger `ledger_id`.
+
+    A run that seems dead is checked again a little later: it may have lost its session, by a restart of Postgres say.
+    """
+    records = [item for item in unfinished(instance, ledger_id) if item.dagster_run.run_id != besides]
+    found = dead(records, alive(_ids(records)), contracts, datetime.now(UTC))
+    if not found:
+        return []
+    time.sleep(REOPENED)
+    still = alive(_ids(found))  # before the tags: a run that ended meanwhile changed its tag before its session ended
+    again = instance.get_run_records(RunsFilter(run_ids=_ids(found)))
+    found = dead(again, still, contracts, datetime.now(UTC))
+    for record in found:
+        instance.report_run_failed(record.dagster_run, DIED)
+    return _ids(found)
+
+
+def _ids(records: Iterable[RunRecord]) -> list[str]:
+    return [record.dagster_run.run_id for record in records]
+
+
+def dead(
+    records: Iterable[RunRecord], alive: set[str], contracts: Sequence[Contract], now: datetime
+) -> list[RunRecord]:
+    """Return the runs whose process is gone: their tag says that their session is open, and it is not.
+
+    A run that has not opened its session yet, or has closed it, gets GRACE seconds.
+    """
+    return [record for record in records if record.dagster_run.run_id not in alive and _is_dead(record, contracts, now)]
+
+
+def _is_dead(record: RunRecord, contracts: Sequence[Contract], now: datetime) -> bool:
+    run = record.dagster_run
+    if run.status not in WORKING:
+        return False  # run monitoring watches the queue and the start: start_timeout_seconds
+    if run.tags.get(TAG, run.tags.get(FORMER_TAG)) == "open":
+        return True
+    return bool(selected(run, contracts)) and _silent(record, now)
+
+
+def _abandoned(record: RunRecord, now: datetime) -> bool:
+    """Return True if the run was created by a command that was killed before it started it."""
+    return record.dagster_run.status == DagsterRunStatus.NOT_STARTED and _silent(record, now)
+
+
+def _silent(record: RunRecord, now: datetime) -> bool:
+    stamp = record.update_timestamp
+    stamp = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
+    return (now - stamp).total_seconds() > GRACE

@@ -1,0 +1,1 @@
+"""The ledger's database: `tidegate migrate`, `tidegate rights` and `tidegate psql`."""

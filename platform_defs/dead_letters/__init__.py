@@ -1,0 +1,1 @@
+"""`tidegate dlq`: the messages that could not become rows."""

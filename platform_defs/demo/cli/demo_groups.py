@@ -1,0 +1,90 @@
+"""`tidegate demo groups`: who reads which partition while consumers join and leave."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table, progress
+from platform_defs.cli.signals import exiting_at_signals
+
+if TYPE_CHECKING:
+    from platform_defs.demo.groups import GroupsReport
+    from platform_defs.demo.groups_model import Rebalance
+
+
+def groups(output: OutputOption = Output.human) -> None:
+    """Show how Kafka shares partitions among consumers that join and leave.
+
+    The demo creates the topic tidegate.demo.orders with three partitions, and
+    sends it a trickle of messages. Four consumers join a group one after the
+    other: each of the first three reads one partition, and the fourth is idle.
+    One leaves, and another takes over its partition. A second group receives
+    all messages again: within a group the topic is a queue, between groups it
+    is publish and subscribe. The topic and the groups are deleted at the end,
+    also after Ctrl-C.
+
+    The demo takes about 20 seconds, and starts the embedded stack if needed.
+    The exit code is 1 if something could not be deleted.
+
+    \b
+    JSON:
+      topic, partitions
+      sent        messages
+      rebalances  group, event (a sentence), consumers: consumer, partitions,
+                  received (messages since they were assigned), idle
+      groups      group, received (distinct messages), twice (how many of
+                  these were received again)
+      left        what could not be deleted, and why, as sentences
+      seconds     total duration
+    """
+    from platform_defs.demo.groups import GroupsDemo
+    from platform_defs.demo.groups_model import Rebalance
+    from platform_defs.settings.settings import settings
+    from platform_defs.stack import stack
+    from platform_defs.stack.endpoints import kafka_alone
+
+    found = list[Rebalance]()
+    with exiting_at_signals(), progress() as show:
+        if settings().embeds_kafka:
+            stack.up(show)
+        with closing(GroupsDemo(options=kafka_alone(), show=show).run()) as steps:
+            for step in steps:
+                if not isinstance(step, Rebalance):
+                    _finish(step, found, output)
+                    continue
+                found.append(step)
+                if output is Output.human:
+                    _print(step)
+
+
+def _print(step: Rebalance) -> None:
+    rows = [
+        (one.consumer, "none (idle)" if one.idle else ", ".join(map(str, one.partitions)), one.received)
+        for one in step.consumers
+    ]
+    print_line(f"{step.event} (group {step.group})")
+    print_table(("consumer", "partitions", "messages since then"), rows)
+    print_line("")
+
+
+def _finish(report: GroupsReport, found: list[Rebalance], output: Output) -> None:
+    if output is Output.json:
+        rebalances = [
+            {**asdict(step), "consumers": [{**asdict(one), "idle": one.idle} for one in step.consumers]}
+            for step in found
+        ]
+        print_json({**report.to_json(), "rebalances": rebalances})
+    else:
+        rows = [(one.group, report.sent, one.received, one.twice) for one in report.groups]
+        print_table(("group", "messages sent", "received", "received twice"), rows)
+        print_line("")
+        print_line(
+            "Each message goes to one consumer in every group: a queue within a group, publish and subscribe "
+            "across groups."
+        )
+    if report.left:
+        raise typer.Exit(1)

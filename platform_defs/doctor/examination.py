@@ -1,0 +1,191 @@
+"""All checks of `tidegate doctor`: Kafka, Postgres, Spark, Java and the disk, concurrently."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.reader.catalogue import Contracts
+from platform_defs.contract.redaction import stored_error
+from platform_defs.doctor.at_once import at_once
+from platform_defs.doctor.findings import machine, pipelines
+from platform_defs.doctor.findings import postgres as of_postgres
+from platform_defs.doctor.findings.finding import Finding, error, warning
+from platform_defs.doctor.findings.pipelines import PipelineState
+from platform_defs.doctor.kafka_examination import KafkaExamination
+from platform_defs.errors import BadInput, TidegateError
+from platform_defs.errors.halts import BlockingCheckFailed
+from platform_defs.ledger.answers import PipelineStatus
+from platform_defs.offsets import Position
+
+UNANSWERED = 10  # times the time-out: for consecutive requests to one system
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The systems to check, and the time-out.
+
+    `bootstrap` and `postgres_url` are None if the embedded server is wanted and is not running. `source` names the
+    setting of `bootstrap`. `write`: a topic to write one message to. `seconds`: for each request.
+    """
+
+    bootstrap: str | None
+    source: str
+    options: Mapping[str, str] = field(repr=False)  # they may contain a password
+    postgres_url: str | None = field(repr=False)
+    contracts: Contracts
+    spark_master: str | None
+    home: Path
+    dagster_url: str | None = field(default=None, repr=False)  # None: Dagster's storage is beside the ledger
+    write: str | None = None
+    seconds: float = 3.0
+
+    def findings(self) -> list[Finding]:
+        """Return all findings, system by system. Raises BadInput for invalid settings."""
+        checks: dict[str, Callable[[], list[Finding]]] = {
+            "kafka": self._kafka,
+            "postgres": self._postgres,
+            "pipelines": self._pipelines,
+            "spark": self._spark,
+            "java": self._java,
+            "disk": partial(_disk, self.home),
+        }
+        limit = self.seconds * UNANSWERED
+        advice = "Check whether it hangs, and what is on the path to it: a firewall, a pooler, DNS."
+        findings = list[Finding]()
+        for system, found in at_once(checks, limit).items():
+            if found is None:
+                found = [error(system, "answer", f"{system} did not answer within {limit:g} s.", advice)]
+            findings += found
+        return findings
+
+    def _kafka(self) -> list[Finding]:
+        if self.bootstrap is None:
+            return [_not_running("kafka")]
+        options = {**self.options, "bootstrap.servers": self.bootstrap}
+        asked = KafkaExamination(self.source, options, self.contracts.good, self.write, self.seconds)
+        unchecked = [
+            warning(
+                "topics",
+                broken.name,
+                f"The contract of {broken.name} cannot be used, so its topic was not checked: {broken.error}",
+                "Correct the contract.",
+            )
+            for broken in self.contracts.broken
+        ]
+        return [*asked.findings(), *unchecked]
+
+    def _postgres(self) -> list[Finding]:
+        if self.postgres_url is None:
+            return [_not_running("postgres")]
+        from platform_defs.doctor.vitals import look
+
+        try:
+            seen = look(self.postgres_url, self.seconds)
+        except TidegateError as refused:
+            return [_no_postgres(refused)]
+        return [
+            *of_postgres.server(seen.vitals),
+            *of_postgres.ledger(seen.ledger, seen.vitals),
+            self._daemon(seen.heartbeats),
+            of_postgres.clock(seen.vitals.behind),
+        ]
+
+    def _pipelines(self) -> list[Finding]:
+        """Return the findings about pipelines; none if the ledger cannot be read: the findings about Postgres report
+        that.
+        """
+        if self.postgres_url is None:
+            return []
+        from platform_defs.ledger.ledger import Ledger
+
+        contracts = {contract.pipeline: contract for contract in self.contracts.good}
+        try:
+            known = Ledger(self.postgres_url).overview([*contracts])
+        except TidegateError:
+            return []
+        states = [_state(contracts[name], one.status, one.positions) for name, one in known.items()]
+        return [*pipelines.findings(states, self._topic_ids({one.topic for one in states if one.read_topic_id}))]
+
+    def _topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Return the topics' ids; none from another cluster: the brokers of `--bootstrap` may be anywhere."""
+        from platform_defs.doctor.probes.topic_states import topic_ids
+
+        if self.bootstrap is None or self.source == "--bootstrap":
+            return {}
+        with suppress(TidegateError):
+            options = {**self.options, "bootstrap.servers": self.bootstrap}
+            return topic_ids(options, sorted(topics), self.seconds)
+        return {}
+
+    def _daemon(self, beside_the_ledger: Mapping[str, float] | None) -> Finding:
+        if self.dagster_url is None:
+            return of_postgres.daemon(beside_the_ledger)
+        from platform_defs.doctor.vitals import heartbeats
+
+        try:
+            return of_postgres.daemon(heartbeats(self.dagster_url, self.seconds))
+        except TidegateError as refused:
+            message = " ".join(str(refused.__cause__ or refused).split())
+            return error(
+                "dagster", "storage", f"Dagster's storage cannot be used: {message}", "Check TIDEGATE_DAGSTER_URL."
+            )
+
+    def _spark(self) -> list[Finding]:
+        from platform_defs.doctor.spark_master import look
+
+        return [machine.spark(look(self.spark_master, self.seconds))]
+
+    def _java(self) -> list[Finding]:
+        from platform_defs.stack import java
+
+        try:
+            path = java.find_java()
+            return [machine.java(java.java_version(path), path, java.OLDEST)]
+        except BadInput as missing:
+            return [error("java", "java", "Spark needs Java, and no suitable one was found.", str(missing))]
+
+
+def _state(contract: Contract, status: PipelineStatus, positions: Sequence[Position]) -> PipelineState:
+    gate = BlockingCheckFailed.from_json(status.failed_checks) if status.failed_checks else None
+    return PipelineState(
+        status.pipeline,
+        contract.topic,
+        halt_code=status.halt_code if status.halt else None,
+        halt_seen=status.halt.reason if status.halt else "",
+        failed_checks=gate.names if gate else (),
+        last_error=stored_error(contract, status.last_error, status.last_error_hides),
+        retry_at=status.retry_at if status.backed_off else None,
+        read_topic_id=next((item.topic_id for item in positions if item.topic == contract.topic), None),
+    )
+
+
+def _not_running(system: str) -> Finding:
+    name = system.capitalize()
+    variable = {"kafka": "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "postgres": "TIDEGATE_POSTGRES_URL"}[system]
+    return error(
+        system,
+        "embedded",
+        f"The embedded {name} is not running, and no other is configured.",
+        f"Start it (tidegate stack up), or set {variable}.",
+    )
+
+
+def _no_postgres(refused: TidegateError) -> Finding:
+    message = " ".join(str(refused.__cause__ or refused).split())  # libpq's own words, which never contain the password
+    return error(
+        "postgres",
+        "connection",
+        f"Postgres cannot be used: {message}",
+        "Correct TIDEGATE_POSTGRES_URL (host, port, user, password, database, sslmode), start the server (tidegate "
+        "stack up for the embedded one), or allow access to it (listen_addresses, pg_hba.conf, a firewall).",
+    )
+
+
+def _disk(home: Path) -> list[Finding]:
+    import shutil
+
+    there = next(folder for folder in (home, *home.parents) if folder.exists())
+    return [machine.disk(str(home), shutil.disk_usage(there).free)]

@@ -1,0 +1,78 @@
+"""Trials for `tidegate doctor`: read from a partition, write a message, as a client does."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import OFFSET_END, TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
+
+from platform_defs.doctor.findings.trials import Place, Written
+from platform_defs.kafka.client.refusals import refusing
+from platform_defs.kafka.source import READING
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Trials of a client. `options` are librdkafka's, with `bootstrap.servers`; each trial takes at most `seconds`."""
+
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
+    seconds: float = 3.0
+
+    def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
+        """Fetch from the end of each place, or from its offset. Return None if its leader answered the fetch, with a
+        message or with the end of the partition; else why not. No offset is committed and no group joined.
+        """
+        left = {(place.topic, place.partition): place for place in places}
+        answers = dict[Place, str | None]()
+        with refusing("a consumer"):
+            consumer = Consumer({**self.options, **READING})
+        try:
+            consumer.assign([_start(place) for place in left.values()])
+            deadline = time.monotonic() + self.seconds
+            while left and (wait := deadline - time.monotonic()) > 0:
+                if (found := consumer.poll(wait)) is None:
+                    continue
+                if (place := left.pop((found.topic() or "", _partition(found)), None)) is not None:
+                    answers[place] = _refusal(found.error())
+        finally:
+            consumer.close()
+        return answers | dict.fromkeys(left.values(), f"no answer within {self.seconds:g} s")
+
+    def write(self, topic: str) -> Written:
+        """Write one message to `topic`, which exists: a producer would create a missing one."""
+        written = list[Written]()
+        own: dict[str, Any] = {"acks": "all", "enable.idempotence": True, "linger.ms": 0}
+        own["message.timeout.ms"] = round(self.seconds * 1000)
+        with refusing("a producer"):
+            producer = Producer({**self.options, **own})
+
+        def note(error: KafkaError | None, message: Any) -> None:
+            written.append(_written(error, message))
+
+        producer.produce(topic, b"written by tidegate doctor", on_delivery=note)
+        producer.flush(self.seconds + 1)
+        return written[0] if written else Written(topic, problem=f"no answer within {self.seconds:g} s")
+
+
+def _start(place: Place) -> TopicPartition:
+    return TopicPartition(place.topic, place.partition, OFFSET_END if place.offset is None else place.offset)
+
+
+def _partition(found: Any) -> int:
+    partition: int | None = found.partition()
+    return -1 if partition is None else partition
+
+
+def _refusal(error: KafkaError | None) -> str | None:
+    if error is None or error.name() == "_PARTITION_EOF":
+        return None
+    return f"{error.str()} ({error.name()})"
+
+
+def _written(error: KafkaError | None, message: Any) -> Written:
+    if error is not None:
+        return Written(message.topic(), problem=_refusal(error))
+    kind, stamp = message.timestamp()
+    behind = stamp / 1000 - time.time() if kind == TIMESTAMP_LOG_APPEND_TIME else None
+    return Written(message.topic(), message.partition(), message.offset(), behind=behind)

@@ -1,0 +1,1 @@
+"""The staging area of a task: tables, and binary COPY into them."""

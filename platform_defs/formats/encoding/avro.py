@@ -1,0 +1,219 @@
+"""JSON documents as Avro messages, by a schema: each member of an object is the field of that name.
+
+https://avro.apache.org/docs/1.12.0/specification/#data-serialization-and-deserialization
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, cast
+
+from platform_defs.formats.avro.parse_schema import parse_schema
+from platform_defs.formats.avro.schema import (
+    NULL,
+    Array,
+    AvroType,
+    Definite,
+    Enum,
+    Fixed,
+    Map,
+    Primitive,
+    Record,
+    RecordField,
+    Schema,
+    Union,
+    spelled,
+)
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.encoding.avro_scalars import blocks, long_bytes, of_default, scalar
+from platform_defs.formats.encoding.documents import CannotEncode, shown
+
+_MAX_SYMBOLS = 10  # that an error lists
+_NUMBERS = ("int", "long", "float", "double")
+
+
+@dataclass(frozen=True)
+class AvroEncoder:
+    """Encodes documents by one schema. `root`: the record of a message; `branch`: its place in a union of records."""
+
+    schema: Schema
+    root: Record
+    branch: int | None = None
+
+    def encode(self, document: Any) -> bytes:
+        """Return the message. Raises CannotEncode if a value does not fit, a field is missing that has neither a
+        default nor null, or the schema has no field of a member's name.
+        """
+        try:
+            body = self.value(self.root, document)
+        except RecursionError:
+            raise CannotEncode("it is nested too deeply", quotes=False) from None
+        return body if self.branch is None else long_bytes(self.branch) + body
+
+    def value(self, of: AvroType, value: Any) -> bytes:
+        """Return a value of any type. Raises CannotEncode."""
+        found = self.schema.definite(of)
+        match found:
+            case Union():
+                return self._of_union(found, value)
+            case Record() if isinstance(value, dict):
+                return self._of_record(found, cast("Mapping[str, Any]", value))
+            case Array() if isinstance(value, list):
+                items = enumerate(cast("list[Any]", value))
+                return blocks([self._within(place, found.items, item) for place, item in items])
+            case Map() if isinstance(value, dict):
+                pairs = cast("Mapping[str, Any]", value).items()
+                return blocks([_key(key) + self._within(key, found.values, item) for key, item in pairs])
+            case Enum() if value in found.symbols:
+                return long_bytes(found.symbols.index(value))
+            case Primitive() | Fixed():
+                return scalar(found, value)
+            case _:
+                raise CannotEncode(f"{shown(value)} is not {_described(found)}")
+
+    def _within(self, key: str | int, of: AvroType, value: Any) -> bytes:
+        try:
+            return self.value(of, value)
+        except CannotEncode as wrong:
+            raise wrong.within(key) from None
+
+    def _of_record(self, of: Record, members: Mapping[str, Any]) -> bytes:
+        if unknown := sorted(members.keys() - of.types.keys()):
+            fields = ", ".join(of.types) or "none"
+            raise CannotEncode(f"{spelled(of)} has no such field; its fields are: {fields}", quotes=False).within(
+                unknown[0]
+            )
+        return b"".join(
+            self._within(item.name, item.type, members[item.name]) if item.name in members else self.missing(item)
+            for item in of.fields
+        )
+
+    def missing(self, item: RecordField) -> bytes:
+        """Return a field that is not given: its default, else null. Raises CannotEncode if it has neither."""
+        if item.default is not None:
+            return self._default(item.type, json.loads(item.default, parse_float=Decimal))
+        try:
+            return self.value(item.type, None)
+        except CannotEncode:
+            wanted = spelled(self.schema.definite(item.type))
+            raise CannotEncode(f"it is missing; the schema requires {wanted}", quotes=False).within(item.name) from None
+
+    def _default(self, of: AvroType, value: Any) -> bytes:
+        """Return a default of the schema; for a union, as its first branch that takes it."""
+        found = self.schema.definite(of)
+        match found:
+            case Union():
+                for place, branch in enumerate(found.branches):
+                    try:
+                        return long_bytes(place) + self._default(branch, value)
+                    except CannotEncode:
+                        continue
+                raise CannotEncode(f"the default {shown(value)} does not fit {spelled(found)}")
+            case Record() if isinstance(value, dict):
+                given = cast("Mapping[str, Any]", value)
+                return b"".join(
+                    self._default(item.type, given[item.name]) if item.name in given else self.missing(item)
+                    for item in found.fields
+                )
+            case Array() if isinstance(value, list):
+                return blocks([self._default(found.items, item) for item in cast("list[Any]", value)])
+            case Map() if isinstance(value, dict):
+                pairs = cast("Mapping[str, Any]", value).items()
+                return blocks([_key(key) + self._default(found.values, item) for key, item in pairs])
+            case Primitive() | Fixed():
+                return of_default(found, value)
+            case _:
+                return self.value(found, value)
+
+    def _of_union(self, of: Union, value: Any) -> bytes:
+        """Return the value behind the place of its branch.
+
+        {"BRANCH": value} names the branch, as in Avro's JSON encoding. Any other value belongs to the one branch that
+        takes it; a number to the first, or to double rather than float. Raises CannotEncode if several take it.
+        """
+        branches = [self.schema.definite(branch) for branch in of.branches]
+        named = _by_name(value, branches)
+        if named is not None:
+            place, inner = named
+            try:
+                return long_bytes(place) + self._within(_name(branches[place]), branches[place], inner)
+            except CannotEncode:
+                if not any(isinstance(branch, Map | Record) for branch in branches):
+                    raise  # else it may be a map or a record whose one member has that name
+        others = [place for place, branch in enumerate(branches) if branch != NULL]
+        if value is not None and len(others) == 1:  # optional: the error is that of the type itself
+            return long_bytes(others[0]) + self.value(branches[others[0]], value)
+        found = dict[int, bytes]()
+        for place, branch in enumerate(branches):
+            with suppress(CannotEncode):
+                found[place] = self.value(branch, value)
+        if not found:
+            raise CannotEncode(f"{shown(value)} does not fit any of {', '.join(map(_name, branches))}")
+        place = _only({place: branches[place] for place in found})
+        if place is None:
+            several = [_name(branches[place]) for place in found]
+            example = shown({several[0]: value})
+            raise CannotEncode(f"{shown(value)} could be any of {', '.join(several)}: name the type, as in {example}")
+        return long_bytes(place) + found[place]
+
+
+def avro_encoder(writer: WriterSchema, record: str) -> AvroEncoder:
+    """Return the encoder of the schema's record `record`; of its first record if that is empty.
+
+    Raises ValueError for a schema without it, NotAvro for one that cannot be read.
+    """
+    schema = parse_schema(writer.document, writer.references)
+    root = schema.definite(schema.root)
+    branches = root.branches if isinstance(root, Union) else (root,)
+    for place, branch in enumerate(branches):
+        if isinstance(found := schema.definite(branch), Record) and record in ("", found.name):
+            return AvroEncoder(schema, found, place if isinstance(root, Union) else None)
+    raise ValueError(f"the schema has no record {record}")
+
+
+def avro_text(writer: WriterSchema, text: str) -> bytes:
+    """Return a text by a schema that is a string. Raises CannotEncode if it is something else."""
+    schema = parse_schema(writer.document, writer.references)
+    return AvroEncoder(schema, Record("", ())).value(schema.root, text)
+
+
+def _by_name(value: Any, branches: list[Definite]) -> tuple[int, Any] | None:
+    """Return the place of the branch that {"BRANCH": value} names, and the value; None for any other value."""
+    if not isinstance(value, dict):
+        return None
+    members = cast("Mapping[str, Any]", value)
+    if len(members) != 1:
+        return None
+    ((name, inner),) = members.items()
+    return next(((place, inner) for place, branch in enumerate(branches) if _name(branch) == name), None)
+
+
+def _only(branches: Mapping[int, Definite]) -> int | None:
+    """Return the place of the branch to use, if several take a value; None if that is ambiguous."""
+    numbers = {
+        branch.name: place
+        for place, branch in branches.items()
+        if isinstance(branch, Primitive) and branch.name in _NUMBERS and branch.logical is None
+    }
+    if len(branches) == 1 or len(numbers) == len(branches):
+        first = min(branches)
+        return numbers.get("double", first) if first == numbers.get("float") else first
+    return None
+
+
+def _name(branch: Definite) -> str:
+    """Return a branch's name, as in Avro's JSON encoding."""
+    return branch.name if isinstance(branch, Primitive | Record | Enum | Fixed) else type(branch).__name__.lower()
+
+
+def _key(key: str) -> bytes:
+    return scalar(Primitive("string"), key)
+
+
+def _described(of: Definite) -> str:
+    if not isinstance(of, Enum):
+        return spelled(of)
+    more = ", ..." if len(of.symbols) > _MAX_SYMBOLS else ""
+    return f"one of {', '.join(of.symbols[:_MAX_SYMBOLS])}{more} ({spelled(of)})"

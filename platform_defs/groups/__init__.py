@@ -1,0 +1,1 @@
+"""`tidegate groups`: consumer groups, how far each has read; watched, reset and deleted."""

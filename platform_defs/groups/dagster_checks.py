@@ -1,0 +1,242 @@
+"""The consumer groups that read topics: in the observation of a topic, and in a check of their offsets.
+
+The check `groups_within_retention` never blocks. It warns of a group that lags past retention, or soon will, and so
+misses messages. Groups that show the progress of a Tidegate pipeline are shown and not checked: a pipeline goes by the
+ledger, and halts if unread messages are gone.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from shlex import quote
+from typing import Any
+
+import dagster as dg
+
+from platform_defs.contract.model.reserved import GROUPS_WITHIN_RETENTION
+from platform_defs.dagster.keys import topic_key
+from platform_defs.errors import TidegateError
+from platform_defs.errors.words import plural
+from platform_defs.groups.child import KafkaGroups
+from platform_defs.groups.groups import CommittedGroup, incomplete, read_groups
+from platform_defs.groups.own_groups import recording_pipeline, shown_pipeline
+from platform_defs.kafka.group_state import Bounds, GroupPartition, Place, partitions_of, total_lag
+from platform_defs.kafka.topic_views import KEPT, Facts
+from platform_defs.offsets import TopicView
+from platform_defs.stack.endpoints import Endpoints
+
+SHOWN = 50  # groups of a topic, in its observation
+NAMED = 5  # partitions in the description of a check
+NEAR = 0.8  # part of the retention time: older unread messages are soon deleted
+TIMEOUT = 5.0  # seconds for each request
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSurvey:
+    """All groups that this user may describe; if they are unknown, the reason in `problem`.
+
+    `bounds`: of each partition that a group reads, or the error in their place. `incomplete`: what may be missing, in
+    sentences.
+    """
+
+    groups: tuple[CommittedGroup, ...] = ()
+    bounds: Mapping[Place, Bounds | TidegateError] = field(default_factory=dict[Place, Bounds | TidegateError])
+    incomplete: tuple[str, ...] = ()
+    problem: str | None = None
+
+    def readings(self, topic: str) -> Sequence["Reading"]:
+        """Return the groups that have committed offsets of the topic, or whose members have partitions of it."""
+        return self._by_topic.get(topic, ())
+
+    @cached_property
+    def _by_topic(self) -> Mapping[str, Sequence["Reading"]]:
+        found = defaultdict[str, list[Reading]](list)
+        for one in self.groups:
+            bounds = {place: self.bounds[place] for place in one.places}
+            partitions = defaultdict[str, list[GroupPartition]](list)
+            for item in partitions_of(one.group, one.committed, bounds):
+                partitions[item.topic].append(item)
+            for topic, items in partitions.items():
+                found[topic].append(Reading(group=one, partitions=tuple(items)))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A group on a topic. `near`: partitions with unread messages that retention is about to delete."""
+
+    group: CommittedGroup
+    partitions: tuple[GroupPartition, ...]
+    near: frozenset[Place] = field(default_factory=frozenset)
+
+    @property
+    def at_risk(self) -> tuple[str, ...]:
+        """A clause for each partition in which the group loses messages, or is about to."""
+        expired = [f"{one.topic}-{one.partition} {one.note}" for one in self.partitions if one.expired]
+        near = [
+            f"{topic}-{partition} has unread messages older than {NEAR:.0%} of the retention time"
+            for topic, partition in sorted(self.near)
+        ]
+        return *expired, *near
+
+
+def group_client(endpoints: Endpoints) -> KafkaGroups:
+    """Return the client of this process for these endpoints: a new one after KEPT seconds, which reads certificates and
+    looks the address up again.
+    """
+    return _kept(frozenset(endpoints.kafka_options().items()), int(time.monotonic() / KEPT))
+
+
+@lru_cache(maxsize=1)
+def _kept(options: frozenset[tuple[str, str]], _: int) -> KafkaGroups:
+    return KafkaGroups(dict(options), TIMEOUT)
+
+
+def survey_groups(client: KafkaGroups) -> GroupSurvey:
+    """Return every group, with one list request and one request per group; if Kafka is away, the `problem`."""
+    try:
+        listing, found = read_groups(client)
+        bounds = client.bounds({place for one in found for place in one.places})
+    except TidegateError as error:
+        return GroupSurvey(problem=str(error))
+    return GroupSurvey(groups=found, bounds=bounds, incomplete=incomplete(client, listing))
+
+
+def group_metadata(view: TopicView, survey: GroupSurvey, pipelines: Collection[str]) -> dict[str, Any]:
+    """Return the metadata of a topic's observation: a table of the groups that read it, and what may be missing from
+    it.
+    """
+    if survey.problem is not None:
+        return {"groups": f"Not known: {survey.problem}"}
+    readings = survey.readings(view.topic)
+    records = [_record(one, pipelines) for one in readings[:SHOWN]]
+    missing = " ".join(survey.incomplete)
+    if not records:
+        return {"groups": f"Not known: {missing}" if missing else "none"}
+    return {
+        "groups": dg.MetadataValue.table(records, schema=_SCHEMA),
+        **({"groups_in_total": str(len(readings))} if len(readings) > SHOWN else {}),
+        **({"groups_not_shown": missing} if missing else {}),
+    }
+
+
+_SCHEMA = dg.TableSchema(
+    columns=[
+        dg.TableColumn("group", "string"),
+        dg.TableColumn("pipeline", "string", "The pipeline whose progress the group shows to Kafka tools."),
+        dg.TableColumn("state", "string"),
+        dg.TableColumn("members", "string"),
+        dg.TableColumn("idle", "string", "Members without a partition."),
+        dg.TableColumn("lag", "string", "Unread messages."),
+        dg.TableColumn("past retention", "int", "Partitions with messages that were deleted before they were read."),
+    ]
+)
+
+
+def _record(one: Reading, pipelines: Collection[str]) -> dg.TableRecord:
+    group, lag, known = one.group.group, total_lag(one.partitions), one.group.problem is None
+    return dg.TableRecord(
+        {
+            "group": group.name,
+            "pipeline": shown_pipeline(group.name, pipelines) or "",
+            "state": group.state,
+            "members": str(len(group.members)) if known else "not known",
+            "idle": str(len(group.idle)) if known else "not known",
+            "lag": "not known" if lag is None else str(lag),
+            "past retention": sum(1 for item in one.partitions if item.expired),
+        }
+    )
+
+
+def group_checks(
+    topics: Sequence[str],
+    survey: GroupSurvey,
+    views: Mapping[str, TopicView | TidegateError],
+    facts: Mapping[str, Facts | TidegateError],
+    pipelines: Collection[str],
+    client: KafkaGroups,
+) -> list[dg.AssetCheckEvaluation]:
+    """Return the check of each topic that could be described. Queries Kafka once, for partitions that lag."""
+    described = [name for name in topics if isinstance(views.get(name), TopicView)]
+    if survey.problem is not None:
+        return [_not_known(name, survey.problem) for name in described]
+    readings = {
+        name: [one for one in survey.readings(name) if not _is_ours(one.group.group.name, pipelines)]
+        for name in described
+    }
+    try:
+        old = _old_until(readings, facts, client)
+    except TidegateError as error:
+        return [_not_known(name, str(error)) for name in described]
+    return [
+        _check(name, [replace(one, near=_near(one, old)) for one in found], survey) for name, found in readings.items()
+    ]
+
+
+def _is_ours(group: str, pipelines: Collection[str]) -> bool:
+    return shown_pipeline(group, pipelines) is not None or recording_pipeline(group) is not None
+
+
+def _old_until(
+    readings: Mapping[str, Sequence[Reading]], facts: Mapping[str, Facts | TidegateError], client: KafkaGroups
+) -> dict[Place, int]:
+    """Return, for each partition that a group lags in, the offset below which messages are older than NEAR of the
+    topic's retention time. Topics without deletion by time have none, nor do those that Kafka does not answer for.
+    """
+    now, wanted, bounds = int(time.time() * 1000), dict[Place, int](), dict[Place, Bounds]()
+    for topic, found in readings.items():
+        config = facts.get(topic)
+        if config is None or isinstance(config, TidegateError) or "delete" not in str(config["cleanup_policy"]):
+            continue
+        retention = int(config["retention_ms"])
+        if retention <= 0 or (until := now - int(NEAR * retention)) <= 0:  # no message can be as old as that
+            continue
+        for item in (item for one in found for item in one.partitions if item.lag and not item.expired):
+            wanted[item.place] = until
+            if item.bounds is not None:
+                bounds[item.place] = item.bounds
+    answers = client.offsets_at(bounds, wanted)
+    return {place: offset for place, offset in answers.items() if not isinstance(offset, TidegateError)}
+
+
+def _near(reading: Reading, old: Mapping[Place, int]) -> frozenset[Place]:
+    return frozenset(
+        one.place
+        for one in reading.partitions
+        if one.lag and not one.expired and one.committed is not None and one.committed < old.get(one.place, 0)
+    )
+
+
+def _check(topic: str, readings: Sequence[Reading], survey: GroupSurvey) -> dg.AssetCheckEvaluation:
+    bad = {one.group.group.name: one.at_risk for one in readings if one.at_risk}
+    clauses = [
+        f"{name}: {'; '.join(found[:NAMED])}{f'; and {len(found) - NAMED} more' if len(found) > NAMED else ''} "
+        f"(tidegate groups describe {quote(name)})"
+        for name, found in bad.items()
+    ]
+    good = (
+        f"No group lags past retention or soon will ({plural(len(readings), 'group')} checked, Tidegate's own not "
+        "counted)."
+    )
+    none = " ".join([good, *survey.incomplete])
+    return dg.AssetCheckEvaluation(
+        asset_key=topic_key(topic),
+        check_name=GROUPS_WITHIN_RETENTION,
+        passed=not bad,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=". ".join(clauses) if bad else none,
+        metadata={"at_risk": ", ".join(bad) or "none"},
+    )
+
+
+def _not_known(topic: str, why: str) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=topic_key(topic),
+        check_name=GROUPS_WITHIN_RETENTION,
+        passed=False,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"Not known: {why}",
+        metadata={"state": "unknown"},
+    )

@@ -1,0 +1,1 @@
+"""Clients of Kafka: options, logins, logs, and what their refusals mean."""

@@ -1,0 +1,1 @@
+"""The schema `tidegate` in Postgres: its versions (`schema/`), and what is read from it."""

@@ -1,0 +1,1 @@
+"""The commands `tidegate peek` and `tidegate send`."""

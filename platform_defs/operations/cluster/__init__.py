@@ -1,1 +1,0 @@
-"""Observation of brokers, and moves of replicas."""

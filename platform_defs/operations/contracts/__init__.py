@@ -1,1 +1,0 @@
-"""Comparison, check and application of changed contracts; registration and import of schemas."""

@@ -1,1 +1,0 @@
-"""Consumer groups, topics and single messages: the operations behind the commands of cli/kafka."""

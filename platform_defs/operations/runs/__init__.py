@@ -1,1 +1,0 @@
-"""Runs, replays, adoptions, splits and prunes of a pipeline."""

@@ -1,1 +1,0 @@
-"""Resolution of a halt: shown first, then done in one transaction."""

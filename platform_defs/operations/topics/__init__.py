@@ -1,1 +1,0 @@
-"""Planning, application, listing, import and deletion of topics."""

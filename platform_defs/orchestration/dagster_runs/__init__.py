@@ -1,1 +1,0 @@
-"""Dagster's runs, and the names of assets, jobs and checks."""

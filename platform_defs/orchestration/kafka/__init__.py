@@ -1,1 +1,0 @@
-"""Kafka in Dagster: the consumer groups that read topics."""

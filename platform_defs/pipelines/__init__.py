@@ -1,0 +1,1 @@
+"""Pipelines in Dagster: assets, checks, the sensor; turns in a run, and what it reports."""

@@ -1,0 +1,125 @@
+"""Asset checks: one for each row rule and batch rule, evaluated with every batch; `not_halted`; and
+`verify_<pipeline>`, which does not trust the engine.
+"""
+
+from collections.abc import Generator, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+
+import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from pydantic import Field
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.redaction import quoting_nothing
+from platform_defs.dagster.keys import VERIFY_POOL, table_key, verify_key
+from platform_defs.dagster.run_session import RunSession
+from platform_defs.dagster.storage import STORAGE_AWAY
+from platform_defs.engine.commit import audit
+from platform_defs.errors import TidegateError
+from platform_defs.pipelines.reporting.events import samples_table
+from platform_defs.pipelines.reporting.halts import halt_check_spec
+from platform_defs.spark.session import SparkResource
+from platform_defs.stack.endpoints import connection
+
+EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
+
+
+def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
+    """Return the checks of a pipeline and its batches. A row rule never blocks: a message that breaks it becomes a dead
+    letter.
+    """
+    row_table = table_key(contract.row_table.name)
+    by_row = [
+        dg.AssetCheckSpec(name, asset=row_table, description=text, metadata={"evaluated": "for each message"})
+        for name, text in audit.row_check_descriptions(contract).items()
+    ]
+    by_batch = [
+        dg.AssetCheckSpec(
+            rule.name,
+            asset=table_key(rule.table),
+            description=rule.description,
+            blocking=rule.severity == "blocking",
+            metadata={"evaluated": "for each batch", "expectation": rule.expectation},
+        )
+        for rule in contract.batch_rules
+    ]
+    return [halt_check_spec(contract), *by_row, *by_batch]
+
+
+@contextmanager
+def checks_kept(context: dg.AssetExecutionContext) -> Generator[None]:
+    """At the end, log again the last result of each selected check that the run has not evaluated: Dagster would show
+    it as skipped.
+    """
+    # The results are logged batch by batch, so Dagster misses those that it expects the op to return.
+    context.log.addFilter(lambda record: "did not yield or return expected outputs" not in record.getMessage())
+    try:
+        yield
+    finally:
+        try:
+            for evaluation in _last_results(context.instance, context.run.run_id, context.selected_asset_check_keys):
+                context.log_event(evaluation)  # pyright: ignore[reportArgumentType]  # accepted, though not annotated
+        except STORAGE_AWAY as error:
+            context.log.warning(f"checks without new messages are shown as skipped: {error}")
+
+
+def _last_results(
+    instance: dg.DagsterInstance, run_id: str, keys: AbstractSet[dg.AssetCheckKey]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the last result of each of these checks that the run has selected and not evaluated, if there is one."""
+    storage = instance.event_log_storage
+    for key, record in storage.get_latest_asset_check_execution_by_key([*keys]).items():
+        if record.run_id == run_id and record.status == AssetCheckExecutionRecordStatus.PLANNED:
+            for before in storage.get_asset_check_execution_history(key, limit=1, status=EVALUATED):
+                if before.event and (evaluation := before.event.asset_check_evaluation):
+                    yield evaluation
+
+
+class VerifyConfig(dg.Config):
+    """The options of a verification run."""
+
+    whole: bool = Field(
+        default=False,
+        description="Compare all messages in one snapshot, not only those committed since the last check.",
+    )
+
+
+def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
+    """Return the check that reads the topic again, without the engine, and compares each message with the tables: what
+    is new since the last check, or all of it.
+    """
+    contract, key = pipeline.contract, verify_key(pipeline.contract)
+    tables = ", ".join(table.name for table in contract.tables)
+    spec = dg.AssetCheckSpec(
+        key.name,
+        asset=key.asset_key,
+        description=(
+            f"Every message is in {tables} exactly once, or is a dead letter, or was filtered out by the transform "
+            "or skipped on purpose. Runs independently of the engine. Compares the messages since the last check, "
+            "or all messages with whole: true."
+        ),
+    )
+
+    # Not `asset_check`: that would put the topic's name into the op's.
+    @dg.multi_asset_check(name=key.name, specs=[spec], pool=VERIFY_POOL)
+    def verify(
+        config: VerifyConfig,
+        spark: SparkResource,
+        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+    ) -> dg.AssetCheckResult:
+        from platform_defs.verify.incremental import verify_new  # slow imports, only for this run
+        from platform_defs.verify.verify import verify as verify_whole
+
+        try:
+            compare = verify_whole if config.whole else verify_new
+            with quoting_nothing(f"verify {contract.pipeline}", hides=True):
+                report = compare(pipeline, connection(), spark.session)
+        except TidegateError as error:
+            raise dg.Failure(str(error), allow_retries=False) from None  # Dagster would store its causes
+        found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float)}
+        shown = found | ({"samples": samples_table(report.to_json()["samples"])} if report.samples else {})
+        return dg.AssetCheckResult(passed=report.ok, description=report.explanation, metadata=shown)
+
+    return verify

@@ -1,0 +1,19 @@
+"""The memory of the lag sensor, for the run that it has started: since when each pipeline has been waiting."""
+
+from dagster import DagsterInstance, DagsterRun
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import SensorInstigatorData
+
+from platform_defs.dagster.keys import LAG_SENSOR
+from platform_defs.pipelines.scheduler.waiting import Waits, from_cursor
+
+
+def sensor_waits(instance: DagsterInstance, run: DagsterRun) -> Waits:
+    """Return the memory as of the last tick of the sensor in the run's code location; empty if it has had none."""
+    if run.remote_job_origin is None:  # not started by a daemon
+        return {}
+    location = run.remote_job_origin.repository_origin.get_selector_id()
+    for state in instance.all_instigator_state(repository_selector_id=location, instigator_type=InstigatorType.SENSOR):
+        if state.instigator_name == LAG_SENSOR and isinstance(state.instigator_data, SensorInstigatorData):
+            return from_cursor(state.instigator_data.cursor)
+    return {}

@@ -1,0 +1,1 @@
+"""Postgres itself: connections, sessions, and the live definition of tables."""

@@ -1,0 +1,1 @@
+"""Messages written to topics: `Producer`, its transactions, topics that Dagster writes, `tidegate presets`."""

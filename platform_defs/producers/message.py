@@ -1,0 +1,84 @@
+"""The messages of a producer, and their delivery reports."""
+
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from platform_defs.producers.latencies import Latencies
+
+ID = "tidegate-id"  # the header that identifies a message, to find one of unknown outcome
+
+
+class Message(NamedTuple):
+    """A message to send. `value` None is a tombstone; `key` None is no key. `partition` None: the partitioner chooses.
+
+    `timestamp_ms` None: the time of sending.
+    """
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class Delivered(NamedTuple):
+    """A message's place in the log. Without acknowledgements (acks=0) `offset` is None, and the message may be lost."""
+
+    partition: int
+    offset: int | None
+    timestamp: int  # ms
+
+
+@dataclass
+class DeliveryCounts:
+    """The delivery reports of a producer so far."""
+
+    delivered: int = 0
+    failed: Counter[str] = field(default_factory=Counter[str])  # by the name of librdkafka's code
+    partitions: Counter[int] = field(default_factory=Counter[int])  # delivered messages by partition
+    latencies: Latencies = field(default_factory=Latencies)
+
+    def add(self, later: "DeliveryCounts") -> None:
+        self.delivered += later.delivered
+        self.failed.update(later.failed)
+        self.partitions.update(later.partitions)
+        self.latencies.merge(later.latencies)
+
+
+class Ids:
+    """A generator of UUIDv7s (RFC 9562, 6.2: a counter that starts at random), ordered by the millisecond of each."""
+
+    def __init__(self) -> None:
+        seed = int.from_bytes(os.urandom(10), "big")
+        self._same = b"-7%03x-%04x-" % (seed & 0xFFF, 0x8000 | (seed >> 12) & 0x3FFF)
+        self._count, self._moment, self._first = (seed >> 26) & 0xFFFFFFFF, 0, b""
+
+    def new(self) -> bytes:
+        """Return the next one, as text."""
+        self._count += 1
+        moment = int(time.time() * 1_000)
+        if moment != self._moment:
+            self._moment, self._first = moment, b"%08x-%04x%b" % (moment >> 16, moment & 0xFFFF, self._same)
+        return b"%b%012x" % (self._first, self._count)
+
+
+def made_at(named: bytes) -> float | None:
+    """Return when `Ids` made the id, by its machine's clock, in seconds since the epoch; None for another id."""
+    if len(named) != 36 or named[14:15] != b"7":
+        return None
+    try:
+        return int(named[:8] + named[9:13], 16) / 1000
+    except ValueError:
+        return None
+
+
+def sent_before(one: bytes, other: bytes) -> bool:
+    """Return True if one `Ids` made both, and `one` first: they share its random bits, and the counter decides.
+
+    The times in them do not decide, since a clock may be set back.
+    """
+    ours = len(one) == len(other) == 36 and one[14:15] == b"7" and one[13:24] == other[13:24]
+    return ours and one[24:] < other[24:]

@@ -1,0 +1,1 @@
+"""Messages that producers could not deliver: kept, searched for in the log, sent again."""

@@ -1,0 +1,217 @@
+"""`tidegate dlq send`: undelivered messages are searched for in the log, and sent again if they are not there.
+
+1. Lock the pipeline's messages for this process, and wait until an earlier one that died cannot send any more.
+2. Refuse messages that cannot be searched for: another cluster or topic, deleted by retention, or without an id.
+3. Search for the others by `tidegate-id`, behind the ends that the log had before their first try. Found: settled.
+4. Record that the rest is about to be sent, send it with the same ids, and record the outcomes.
+
+A process that dies between sending and recording leaves messages that step 3 finds the next time.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from platform_defs.errors import NotDelivered, TopicMissing
+from platform_defs.errors.words import plural
+from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.kafka.source import KafkaSource
+from platform_defs.offsets import TopicView
+from platform_defs.producers.outcomes import Outcome
+from platform_defs.producers.undelivered import UnsentMessage
+from platform_defs.producers.unsent.ledger import HeldUnsent, UnsentId, UnsentLedger
+from platform_defs.producers.unsent.search import Place, Refusal, refusal, search
+
+LOOKED_FOR = 50_000  # messages in one pass over the log
+AT_ONCE = 1_000  # messages, and
+MAX_BYTES = 16_000_000  # of their content, sent before their outcomes are recorded
+SLACK = 5.0  # seconds after message.timeout.ms in which a broker may still write received messages
+OF_ONE = {"_UNKNOWN_PARTITION"}  # errors that do not affect other messages
+DEFAULT_OUTCOMES: tuple[Outcome, ...] = ("not_written", "unknown")
+WAITING = "an earlier tidegate dlq send did not end and may still be sending: waiting for {:.0f} s"
+
+
+class Sender(Protocol):
+    """A producer that sends messages again, each with its own id."""
+
+    @property
+    def seconds(self) -> float:
+        """The maximum duration of sending."""
+        ...
+
+    def send(self, messages: Sequence[UnsentMessage]) -> Mapping[UUID, Place | NotDelivered]:
+        """Send the messages. Return the outcome of each by `unsent_id`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The messages to send again. `may_double`: also those that cannot be searched for; `may_overwrite`: also those
+    whose key has, or had, a newer message in the log.
+    """
+
+    outcomes: Sequence[Outcome] = DEFAULT_OUTCOMES
+    may_double: bool = False
+    may_overwrite: bool = False
+
+
+@dataclass
+class Resent:
+    """The outcomes of messages: the numbers found in the log, sent, refused by reason, and not delivered by error."""
+
+    found: int = 0
+    sent: int = 0
+    refused: Counter[Refusal] = field(default_factory=Counter[Refusal])
+    failed: Counter[str] = field(default_factory=Counter[str])  # by the name of the error
+    stopped: bool = False  # after failures for another reason than the content: the rest was not tried
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.refused or self.failed or self.stopped)
+
+
+@dataclass(frozen=True)
+class Resending:
+    """The resending of one pipeline's messages by `who`. `of_state`: its table has the latest message of each key."""
+
+    pipeline: str
+    ledger: UnsentLedger
+    broker: KafkaBroker
+    source: KafkaSource
+    senders: Callable[[str], Sender]  # of a topic
+    who: str
+    show: Callable[[str], None]
+    of_state: bool = False
+
+    def run(self, choice: Choice) -> Resent:
+        """Send the open messages of `choice`. Raises PipelineHeld, BrokerAway, LedgerAway, LedgerMissing; messages
+        settled by then stay settled.
+        """
+        done = Resent()
+        with self.ledger.hold(self.pipeline) as held:
+            while (left := held.seconds_under_way()) > 0:
+                self.show(WAITING.format(left))
+                time.sleep(min(left, 5.0))  # until pending messages have timed out; shown every five seconds
+            for portion in _portions(held, choice.outcomes):
+                self._portion(held, portion, choice, done)
+                if done.stopped:
+                    break
+        return done
+
+    def _portion(self, held: HeldUnsent, portion: Sequence[UnsentId], choice: Choice, done: Resent) -> None:
+        for topic in sorted({item.log.before.topic for item in portion}):
+            of_topic = [item for item in portion if item.log.before.topic == topic]
+            try:
+                now = self.broker.describe(topic)
+            except TopicMissing:
+                done.refused[Refusal("topic_missing", f"topic {topic} does not exist", may_be_lifted=False)] += len(
+                    of_topic
+                )
+                continue
+            if allowed := list(_allowed(of_topic, now, choice, done)):
+                self._resend(held, now, allowed, choice, done)
+
+    def _resend(
+        self, held: HeldUnsent, now: TopicView, allowed: Sequence[UnsentId], choice: Choice, done: Resent
+    ) -> None:
+        keys = held.keys(allowed) if (self.of_state or now.compacted) and not choice.may_overwrite else {}
+        found = search(self.source, now, allowed, self.show, keys)
+        places = {
+            item.unsent_id: found.places[item.tidegate_id] for item in allowed if item.tidegate_id in found.places
+        }
+        held.settle("found", self.who, places)
+        done.found += len(places)
+        rest = [item for item in allowed if item.unsent_id not in places]
+        sent = [item for item in rest if item.unsent_id not in found.overwriting]
+        if len(sent) < len(rest):
+            done.refused[NEWER] += len(rest) - len(sent)
+        refused = dict(_overwriting([item for item in sent if item.unsent_id in keys], now))
+        done.refused.update(refused.values())
+        self._send(held, now.topic, [item for item in sent if item.unsent_id not in refused], done)
+
+    def _send(self, held: HeldUnsent, topic: str, items: Sequence[UnsentId], done: Resent) -> None:
+        sender = self.senders(topic) if items else None
+        for batch in _batches(items):
+            assert sender is not None  # noqa: S101  # there are items
+            failed = self._try(held, sender, batch, done)
+            if len(batch) > 1:  # brokers refuse a batch as a whole, for its size or for one message in it
+                poison = {key for key, error in failed.items() if error.outcome == "poison"}
+                for item in [one for one in batch if one.unsent_id in poison]:
+                    del failed[item.unsent_id]
+                    failed |= self._try(held, sender, [item], done)
+            held.fail({key: (error.code, error.reason, error.outcome) for key, error in failed.items()})
+            done.failed.update(error.reason for error in failed.values())
+            self.show(f"{plural(done.sent, 'message')} sent to {topic}")
+            if any(error.outcome != "poison" and error.reason not in OF_ONE for error in failed.values()):
+                done.stopped = True
+                return
+
+    def _try(
+        self, held: HeldUnsent, sender: Sender, batch: Sequence[UnsentId], done: Resent
+    ) -> dict[UUID, NotDelivered]:
+        """Send the messages, and settle the delivered ones. Return the errors of the others."""
+        ids = [item.unsent_id for item in batch]
+        held.trying(ids, sender.seconds + SLACK)
+        reported = sender.send(held.messages(ids))
+        sent = {key: place for key, place in reported.items() if not isinstance(place, NotDelivered)}
+        held.settle("sent", self.who, sent)
+        done.sent += len(sent)
+        return {key: error for key, error in reported.items() if isinstance(error, NotDelivered)}
+
+
+NEWER = Refusal("newer_in_log", "the log has a message with the same key that may be newer, which they would overwrite")
+
+GONE = Refusal(
+    "newer_gone",
+    "later messages are gone from the log, and one of them may have had the same key: its row would be overwritten",
+)
+
+TOMBSTONE = Refusal(
+    "tombstone_gone",
+    "they are older than delete.retention.ms: a later tombstone for their key may be gone from the log",
+)
+
+
+def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Resent) -> Iterator[UnsentId]:
+    """Yield the messages that may be sent; count the others."""
+    reasons = {log: refusal(log, now) for log in {item.log for item in items}}
+    for item in items:
+        why = reasons[item.log]
+        if why is None or (why.may_be_lifted and choice.may_double):
+            yield item
+        else:
+            done.refused[why] += 1
+
+
+def _overwriting(items: Sequence[UnsentId], now: TopicView) -> Iterator[tuple[UUID, Refusal]]:
+    """Yield the messages that may overwrite a newer one of their key that is gone from the log, with the reason."""
+    reasons = {log: refusal(log, now) for log in {item.log for item in items}}
+    since = None if now.tombstone_seconds is None else time.time() - now.tombstone_seconds
+    for item in items:
+        why = reasons[item.log]
+        if why is not None and why.code in ("topic_recreated", "retention_passed", "log_truncated"):
+            yield item.unsent_id, GONE
+        elif since is not None and item.first_try <= since:
+            yield item.unsent_id, TOMBSTONE
+
+
+def _portions(held: HeldUnsent, outcomes: Sequence[Outcome]) -> Iterator[list[UnsentId]]:
+    after = 0
+    while portion := held.ids(outcomes, after, LOOKED_FOR):
+        yield portion
+        after = portion[-1].number
+
+
+def _batches(items: Sequence[UnsentId]) -> Iterator[list[UnsentId]]:
+    batch, size = list[UnsentId](), 0
+    for item in items:
+        if batch and (len(batch) == AT_ONCE or size + item.bytes > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += item.bytes
+    if batch:
+        yield batch

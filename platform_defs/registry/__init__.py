@@ -1,0 +1,1 @@
+"""The schema registry: its client, and the schemas that messages name."""

@@ -1,0 +1,1 @@
+"""`tidegate resolve`: how a halted pipeline goes on; `tidegate split-batch`."""

@@ -1,0 +1,1 @@
+"""The commands `tidegate resolve` and `tidegate split-batch`."""

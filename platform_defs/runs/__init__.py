@@ -1,0 +1,1 @@
+"""A run's systems, opened; `tidegate plan`: what the next batch would read and do."""

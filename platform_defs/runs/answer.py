@@ -1,0 +1,292 @@
+"""The answer of `tidegate plan`: for a person in sentences, for a program as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from platform_defs.errors.words import plural
+from platform_defs.offsets import tasks_for
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from platform_defs.contract.model.contract import Contract
+    from platform_defs.engine.plan.planning import BatchPlan
+    from platform_defs.errors import Halt
+    from platform_defs.ledger.answers import PipelineStatus
+    from platform_defs.runs.explain import ExplainedStep
+
+NOTHING = "everything up to the last stable offset has been read"
+BLOCKED = "the waiting partitions are read once an open transaction in the older ones ends"
+
+
+@dataclass(frozen=True)
+class PlannedHalt:
+    """The reason why the pipeline is halted, or will be by its next run; `detail` as the ledger keeps it."""
+
+    code: str
+    reason: str
+    message: str
+    detail: Mapping[str, Any]
+    command: str
+
+
+@dataclass(frozen=True)
+class LogSince:
+    """The log of a halted pipeline, if it would halt the pipeline as well by now: the halt's code, reason and detail.
+    Without a code, `reason` is why that is not known.
+    """
+
+    code: str | None
+    reason: str
+    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class PlannedContract:
+    """The contract whose limits and tables are shown: of the `ledger` while a run works by it, or else of the `file`.
+    `in_ledger`: the version that the last run worked by; None before the first. `differs`: the file has other rules,
+    columns or limits than the ledger.
+    """
+
+    source: Literal["file", "ledger"]
+    in_file: str
+    in_ledger: str | None = None
+    differs: bool = False
+
+
+@dataclass(frozen=True)
+class HeldBy:
+    """The run that is in progress; `run_id` is None if Dagster did not start it."""
+
+    run_id: str | None
+
+
+@dataclass(frozen=True)
+class PlannedRange:
+    """A range of a partition, read by one task; `until_offset` is not included."""
+
+    partition: int
+    from_offset: int
+    until_offset: int
+    offsets: int
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """The next batch. `again`: its offsets are fixed, and it will be read again under its `batch_id`."""
+
+    batch_id: int | None
+    again: bool
+    offsets: int
+    tasks: int
+    ranges: list[PlannedRange]
+
+
+@dataclass(frozen=True)
+class AddedPartition:
+    """A partition that the ledger does not know yet, and the offset at which reading will start."""
+
+    partition: int
+    next_offset: int
+
+
+@dataclass(frozen=True)
+class DeadLetterLimit:
+    """The limit above which dead letters halt the pipeline."""
+
+    share: float
+    minimum: int
+    accepted: bool
+    rule: str
+
+
+@dataclass(frozen=True)
+class WrittenTable:
+    """A table, and the way it is written."""
+
+    table: str
+    disposition: str
+    how: str
+
+
+@dataclass(frozen=True)
+class ComparedTransform:
+    """The comparison of the rows of the transform in `file` on a sample. `row_local` is None while unknown; `found` is
+    the reason, or how much was compared.
+    """
+
+    file: str
+    row_local: bool | None
+    found: str
+
+
+@dataclass(frozen=True)
+class ChangedTransform:
+    """A transform that differs from the one that made the rows of `batch_id`, the newest batch. `files`: its own file
+    and its imports from the project, one of which has changed. `next_batch`: the consequence, as a sentence.
+    """
+
+    files: list[str]
+    batch_id: int
+    change: str  # added, changed or removed
+    next_batch: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The steps in sentences, and Spark's physical plan of the job."""
+
+    steps: list[ExplainedStep]
+    spark: str
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """The answer. `batch`, `lag` and `left` are None if the pipeline is halted, or would be."""
+
+    pipeline: str
+    topic: str
+    state: str
+    epoch: int
+    contract: PlannedContract
+    dead_letters: DeadLetterLimit
+    tables: list[WrittenTable]
+    halt: PlannedHalt | None = None
+    log: LogSince | None = None
+    held_by: HeldBy | None = None
+    backed_off_until: datetime | None = None
+    batch: PlannedBatch | None = None
+    nothing: str | None = None
+    added: list[AddedPartition] = field(default_factory=list[AddedPartition])
+    waiting: list[int] = field(default_factory=list[int])
+    lag: int | None = None
+    left: int | None = None
+    transform: ComparedTransform | None = None
+    changed: ChangedTransform | None = None
+    explanation: Explanation | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document, with `steps` and `spark` if they were requested."""
+        document = asdict(self)
+        return document | (document.pop("explanation") or {})
+
+
+def state_of(contract: Contract, status: PipelineStatus, versions: PlannedContract) -> PlanAnswer:
+    """Return the answer as far as the contract, which `versions` tells apart, and the ledger provide it."""
+    from platform_defs.runs.explain import dead_letter_limit, how
+
+    limits, pending = contract.limits, status.pending
+    accepted = pending is not None and pending.resolved_by_user
+    share, minimum = limits.dead_letter_share, limits.dead_letter_minimum
+    return PlanAnswer(
+        pipeline=contract.pipeline,
+        topic=contract.topic,
+        state=status.state,
+        epoch=status.epoch,
+        contract=versions,
+        dead_letters=DeadLetterLimit(share, minimum, accepted, dead_letter_limit(limits, pending)),
+        tables=[WrittenTable(table.name, table.disposition, how(table)) for table in contract.tables],
+        held_by=HeldBy(status.run_id) if status.held else None,
+        backed_off_until=status.retry_at if status.backed_off else None,
+    )
+
+
+COMPARED_FIRST = (
+    "Before it publishes, the next batch runs the new code on its messages together and one by one, and compares "
+    "the rows. If the rows differ or lack a column, or the code fails, the run fails and nothing is published."
+)
+AS_THEY_ARE = "The next batch writes the messages as they are."
+EARLIER_ROWS = "Rows of earlier batches stay as they are; tidegate replay rebuilds them."
+
+
+def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[str]) -> ChangedTransform | None:
+    """Return how the transform differs from that of the newest batch. `newest`: its id and the digest of its transform,
+    as `Ledger.newest_transform` returns it. `digest`: of the current transform, empty without one.
+    """
+    if newest is None or newest[1] == digest:
+        return None
+    batch_id, before = newest
+    change = "changed" if before and digest else "added" if digest else "removed"
+    return ChangedTransform(files, batch_id, change, f"{COMPARED_FIRST if digest else AS_THEY_ARE} {EARLIER_ROWS}")
+
+
+def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
+    """Return the answer if the pipeline is halted, or its next run will halt it."""
+    coming = (
+        f"{halt.pipeline} will halt on its next run ({halt.code}): {halt.reason} After that, to see how to resolve "
+        f"it: {halt.command}"
+    )
+    message = str(halt) if answer.state == "halted" else coming
+    return replace(answer, halt=PlannedHalt(halt.code, halt.reason, message, halt.detail.to_json(), halt.command))
+
+
+def with_plan(answer: PlanAnswer, planned: BatchPlan) -> PlanAnswer:
+    """Return the answer with the ranges that a decided plan will read."""
+    return replace(
+        answer,
+        batch=_batch(planned) if planned.ranges else None,
+        nothing=None if planned.ranges else BLOCKED if planned.waiting else NOTHING,
+        added=[AddedPartition(item.partition, item.next_offset) for item in planned.added],
+        waiting=list(planned.waiting),
+        lag=sum(planned.lag.values()),
+        left=sum(planned.left.values()),
+    )
+
+
+def _batch(planned: BatchPlan) -> PlannedBatch:
+    pending = planned.pending
+    ranges = [PlannedRange(item.partition, item.from_offset, item.until_offset, len(item)) for item in planned.ranges]
+    batch_id = pending.batch_id if pending else None
+    return PlannedBatch(batch_id, pending is not None, planned.offsets, tasks_for(planned.ranges), ranges)
+
+
+def contract_sentence(answer: PlanAnswer) -> str | None:
+    """Return which contract the run in progress, or else the next one, works by; None if file and ledger agree."""
+    versions = answer.contract
+    if not versions.differs:
+        return None
+    batch = answer.batch.batch_id if answer.batch and answer.batch.again else None
+    if versions.source == "ledger":
+        reads = f"reads batch {batch} under" if batch else "works by"
+        return (
+            f"The run in progress {reads} version {versions.in_ledger} of the contract, whose limits and tables are "
+            f"shown. The file (version {versions.in_file}) differs from it."
+        )
+    left = f", which left batch {batch} pending," if batch else ""
+    return (
+        f"The last run{left} worked by version {versions.in_ledger} of the contract. The next run works by the file "
+        f"(version {versions.in_file}), whose limits and tables are shown."
+    )
+
+
+def log_sentence(answer: PlanAnswer) -> str | None:
+    """Return what has happened to the log of a halted pipeline since; None if nothing has."""
+    if (since := answer.log) is None:
+        return None
+    if since.code is None:
+        return f"It is not known whether the log still has what is to be read next: {since.reason}"
+    return f"The log has changed since ({since.code}): {since.reason} tidegate resolve takes that into account."
+
+
+def changed_sentence(changed: ChangedTransform) -> str:
+    """Return a sentence with the file of a transform that has changed, and its imports, one of which may have."""
+    own, *imported = changed.files
+    which = f"{own}, or a file that it imports ({', '.join(imported)})," if imported else own
+    verb = {"changed": "has changed", "added": "was added", "removed": "was removed"}[changed.change]
+    return f"{which} {verb} since batch {changed.batch_id}."
+
+
+def sentence(answer: PlanAnswer) -> str:
+    """Return what the next run will do."""
+    if (halt := answer.halt) is not None:
+        halted = answer.state == "halted"
+        when = "halted" if halted else "will halt on its next run"
+        how = "To see how to resolve it" if halted else "After that, to see how to resolve it"
+        return f"{when} ({halt.code}): {halt.reason} {how}: {halt.command}"
+    if (batch := answer.batch) is None:
+        return f"nothing to read: {answer.nothing}."
+    what = f"batch {batch.batch_id}, read again: " if batch.again else "next batch: "
+    return f"{what}{plural(batch.offsets, 'offset')} of {answer.topic} in {plural(batch.tasks, 'task')}"

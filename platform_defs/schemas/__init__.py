@@ -1,0 +1,1 @@
+"""`tidegate schema`: the schemas that a contract's messages are written with."""

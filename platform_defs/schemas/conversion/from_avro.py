@@ -1,0 +1,100 @@
+"""An Avro schema as fields of a contract: the inverse of schemas/conversion/avro.py, for all types of Avro.
+
+A record within the message, nullable or not, is taken apart. An array of values that are never null is a column of
+arrays. Any other type (other arrays, maps, unions of several types, records that contain themselves) goes whole into a
+json column.
+"""
+
+from collections.abc import Iterator
+
+from platform_defs.contract.model.message_path import MessagePath
+from platform_defs.errors import BadInput
+from platform_defs.errors.words import plural
+from platform_defs.formats.avro.fields import scalar_column
+from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
+from platform_defs.formats.avro.schema import (
+    NULL,
+    Array,
+    AvroType,
+    Definite,
+    Enum,
+    Fixed,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+    spelled,
+)
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.schemas.conversion.found import FoundField, FoundMessage, debezium_time, within_limit
+
+_DEEPEST = 90  # levels of records: a path has at most 99 keys
+
+
+def from_avro(writer: WriterSchema, record: str = "") -> FoundMessage:
+    """Return the fields of the record, which must be named if the schema is a union of several. Raises BadInput."""
+    try:
+        schema = parse_schema(writer.document, writer.references)
+    except NotAvro as wrong:
+        raise BadInput(f"the Avro schema cannot be read: {wrong}") from None
+    found = _record(schema, record)
+    return FoundMessage(found.name, within_limit(_fields(found, (), schema, (), required=True)))
+
+
+def _record(schema: Schema, wanted: str) -> Record:
+    root = schema.definite(schema.root)
+    branches = root.branches if isinstance(root, Union) else (root,)
+    records = [one for of in branches if isinstance(one := schema.definite(of), Record)]
+    fitting = [one for one in records if wanted in ("", one.name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(one.name for one in records)
+    if not records:
+        raise BadInput(f"the schema is {spelled(root)}, but only a record can become rows of a table")
+    raise BadInput(f"the schema has the records {names}: choose one with --record")
+
+
+def _fields(
+    record: Record, path: MessagePath, schema: Schema, above: tuple[str, ...], *, required: bool
+) -> Iterator[FoundField]:
+    for item in record.fields:
+        here = (*path, item.name)
+        of, nullable = _without_null(item.type, schema)
+        needed = required and not nullable
+        if isinstance(of, Record) and of.name not in (*above, record.name) and len(here) < _DEEPEST and of.fields:
+            yield from _fields(of, here, schema, (*above, record.name), required=needed)
+        else:
+            kind, note = _array(of, schema) if isinstance(of, Array) else _column(of)
+            symbols = of.symbols if isinstance(of, Enum) else ()
+            yield FoundField(here, kind, needed, note=note, symbols=symbols)
+
+
+def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
+    """Return the type without null, and True if null is allowed."""
+    found = schema.definite(of)
+    if not isinstance(found, Union):
+        return found, found == NULL
+    others = [branch for branch in found.branches if branch != NULL]
+    return (schema.definite(others[0]) if len(others) == 1 else found), NULL in found.branches
+
+
+def _array(of: Array, schema: Schema) -> tuple[str, str]:
+    items, nullable = _without_null(of.items, schema)
+    kind, note = _column(items)
+    if nullable or kind == "json" or schema.is_empty(of.items):
+        return _column(of)
+    return f"array<{kind}>", f"each item: {note}" if note else ""
+
+
+def _column(of: Definite) -> tuple[str, str]:
+    """Return the contract's type, and a note on what it does not carry."""
+    kind = scalar_column(of).name
+    if isinstance(of, Enum):
+        return kind, f"an enum of {', '.join(of.symbols)}"
+    if kind == "json":
+        return kind, f"{spelled(of)}, whole"
+    if isinstance(of, Primitive) and (note := debezium_time(of.connect_name)):
+        return kind, note
+    if isinstance(of, Primitive | Fixed) and of.not_decimal:
+        return kind, spelled(of)
+    return kind, f"fixed of {plural(of.size, 'byte')}" if isinstance(of, Fixed) and of.logical is None else ""

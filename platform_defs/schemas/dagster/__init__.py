@@ -1,0 +1,1 @@
+"""The check in Dagster that messages of all registered schemas become rows."""

@@ -1,0 +1,58 @@
+"""The contracts of this installation: those under assets/, or in the folder that TIDEGATE_CONTRACTS names.
+
+To add a pipeline, add a file: nothing is registered anywhere. contract/reader/catalogue.py finds and reads
+them; these are its functions, for that folder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_defs.contract.reader import catalogue
+from platform_defs.contract.reader.catalogue import ASSETS, BrokenContract, Catalogue, Contracts, with_transform
+from platform_defs.settings.settings import settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from platform_defs.contract.model.contract import Contract
+    from platform_defs.contract.model.pipeline import Pipeline
+
+
+def read_contracts(folder: Path | None = None) -> Contracts:
+    """Return the contracts of every domain. If two claim the same pipeline or table, neither is good."""
+    return catalogue.read_contracts(folder or _chosen())
+
+
+def find_all(folder: Path | None = None) -> Catalogue:
+    """Return the pipelines of every domain, their transforms imported."""
+    return catalogue.find_all(folder or _chosen())
+
+
+def find_contract(name: str, folder: Path | None = None) -> Contract:
+    """Return the contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
+    return catalogue.find_contract(name, folder or _chosen())
+
+
+def find_pipeline(name: str, folder: Path | None = None) -> Pipeline:
+    """Return the pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the
+    transform.
+    """
+    return catalogue.find_pipeline(name, folder or _chosen())
+
+
+def _chosen() -> Path:
+    return settings().contracts_folder
+
+
+__all__ = [
+    "ASSETS",
+    "BrokenContract",
+    "Catalogue",
+    "Contracts",
+    "find_all",
+    "find_contract",
+    "find_pipeline",
+    "read_contracts",
+    "with_transform",
+]

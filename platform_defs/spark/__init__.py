@@ -1,0 +1,1 @@
+"""Spark: the session of a run, and what makes it start quickly."""

@@ -1,0 +1,1 @@
+"""The commands `tidegate stack` and `tidegate ui`."""

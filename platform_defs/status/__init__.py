@@ -1,0 +1,1 @@
+"""`tidegate lag`: how far each pipeline is behind its topic."""

@@ -1,0 +1,252 @@
+"""`tidegate lag`: how far each pipeline is behind its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from platform_defs.cli.options import AnyPipelinesArgument
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table
+from platform_defs.errors import TopicMissing
+from platform_defs.errors.halts import PartitionSpan
+from platform_defs.errors.words import noun_for, plural
+from platform_defs.offsets import spell
+
+if TYPE_CHECKING:
+    from platform_defs.contract.model.contract import Contract
+    from platform_defs.kafka.broker import KafkaBroker
+    from platform_defs.ledger.answers import LineageBacklog, PipelineProgress
+    from platform_defs.ledger.ledger import Ledger
+    from platform_defs.offsets import PartitionView, TopicView
+    from platform_defs.settings.contracts import BrokenContract
+
+
+def lag(
+    pipelines: AnyPipelinesArgument = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Show how far each pipeline is behind its topic.
+
+    The end of a partition is its last stable offset: messages of open
+    transactions do not count, nor do messages that were deleted before they
+    were read (by retention, say): the pipeline halts for those. A contract
+    that cannot be used is listed with its error; the others are shown, and the
+    exit code is 0. If PIPELINE names such a contract, the command fails with
+    its error.
+
+    \b
+    JSON with one PIPELINE (otherwise: pipelines, a list of such, and broken):
+      pipeline, topic
+      state       active or halted
+      halt_code   null, or why it is halted
+      running     whether a run is working on it
+      backed_off  whether it is waiting after a failure
+      retry_at    null, or when the next try is due
+      last_error  null, or the error of the last run, if it failed; not
+                  shown if it may quote fields that are classified now
+      topic_recreated  whether the topic was created again since it was
+                  read: then lag is null, and the next run halts
+      lag         unread offsets; null while the topic does not exist
+      deleted     unread offsets that the log no longer has; null likewise
+      lineage_waiting, lineage_given_up  events not yet sent, and events
+                  that their receiver refused too often
+      lineage_problem  null, or the error of the last attempt
+      partitions  partition, position (the next offset to read), end, lag,
+                  batch_id and committed_at (of the last batch that read it),
+                  deleted
+    broken, a list: pipeline, file, line, field, message
+    """
+    from platform_defs.settings.contracts import Contracts, find_contract, read_contracts
+    from platform_defs.stack.open_systems import open_systems
+
+    named = [find_contract(name) for name in dict.fromkeys(pipelines or ())]
+    if len(named) == 1:
+        systems = open_systems()
+        (item,) = _lags(named, systems.ledger, systems.broker.describe)
+        print_answer(asdict(item), lambda: _print_one(item), output)
+        return
+    contracts, systems = Contracts(tuple(named), ()) if named else read_contracts(), open_systems()
+    found = _lags(contracts.good, systems.ledger, partial(_described, systems.broker))
+    document = {"pipelines": [asdict(item) for item in found], "broken": list(map(_broken, contracts.broken))}
+    print_answer(document, lambda: _print_all(found, contracts.broken), output)
+
+
+@dataclass(frozen=True)
+class PartitionLag:
+    """One partition; `position`, `batch_id` and `committed_at` are None until a batch has read it."""
+
+    partition: int
+    position: int | None
+    end: int
+    lag: int
+    batch_id: int | None
+    committed_at: datetime | None
+    deleted: int = 0
+
+
+@dataclass(frozen=True)
+class PipelineLag:
+    """One pipeline; `lag` and `deleted` are None, and there are no partitions, while the topic does not exist or was
+    created again since it was read.
+    """
+
+    pipeline: str
+    topic: str
+    state: str
+    halt_code: str | None
+    running: bool
+    backed_off: bool
+    lag: int | None
+    retry_at: datetime | None = None
+    last_error: str | None = None
+    topic_recreated: bool = False
+    lineage_waiting: int = 0
+    lineage_given_up: int = 0
+    lineage_problem: str | None = None
+    deleted: int | None = None
+    partitions: tuple[PartitionLag, ...] = ()
+
+
+def _lags(
+    contracts: Sequence[Contract], ledger: Ledger, describe: Callable[[str], TopicView | None]
+) -> list[PipelineLag]:
+    """Return the lag of each pipeline, from the ledger first, then the broker: no position is beyond the end that is
+    shown with it.
+    """
+    backlogs = ledger.lineage_backlog([contract.pipeline for contract in contracts]) if contracts else {}
+    known = [
+        (item, _state(item, ledger, backlogs.get(item.pipeline)), ledger.progress(item.pipeline, item.topic))
+        for item in contracts
+    ]
+    views = {topic: describe(topic) for topic in dict.fromkeys(contract.topic for contract in contracts)}
+    return [_with_lag(state, at, views[contract.topic]) for contract, state, at in known]
+
+
+def _state(contract: Contract, ledger: Ledger, lineage: LineageBacklog | None) -> PipelineLag:
+    from platform_defs.contract.redaction import stored_error
+
+    status = ledger.status(contract.pipeline)
+    return PipelineLag(
+        contract.pipeline,
+        contract.topic,
+        state=status.state,
+        halt_code=status.halt_code,
+        running=status.held,
+        backed_off=status.backed_off,
+        lag=None,
+        retry_at=status.retry_at if status.backed_off else None,
+        last_error=stored_error(contract, status.last_error, status.last_error_hides),
+        lineage_waiting=lineage.waiting if lineage else 0,
+        lineage_given_up=lineage.given_up if lineage else 0,
+        lineage_problem=lineage.problem if lineage else None,
+    )
+
+
+def _with_lag(state: PipelineLag, at: Mapping[int, PipelineProgress], view: TopicView | None) -> PipelineLag:
+    if view is None:
+        return state
+    if any(item.topic_id != view.topic_id for item in at.values()):
+        return replace(state, topic_recreated=True)
+    partitions = tuple(
+        _partition(number, held, at.get(number), added=bool(at)) for number, held in sorted(view.partitions.items())
+    )
+    lag, deleted = sum(item.lag for item in partitions), sum(item.deleted for item in partitions)
+    return replace(state, lag=lag, deleted=deleted, partitions=partitions)
+
+
+def _partition(number: int, held: PartitionView, at: PipelineProgress | None, *, added: bool) -> PartitionLag:
+    """Return the lag of a partition. `added`: one without a position is read from 0, as others were read before."""
+    position = at.next_offset if at else None
+    return PartitionLag(
+        partition=number,
+        position=position,
+        end=held.end,
+        lag=held.unread(position),
+        batch_id=at.batch_id if at else None,
+        committed_at=at.committed_at if at else None,
+        deleted=held.deleted(0 if position is None and added else position),
+    )
+
+
+def _described(broker: KafkaBroker, topic: str) -> TopicView | None:
+    """Return the topic; None if it does not exist."""
+    with suppress(TopicMissing):
+        return broker.describe(topic)
+    return None
+
+
+def _broken(item: BrokenContract) -> dict[str, Any]:
+    error = item.error
+    return {
+        "pipeline": item.name,
+        "file": error.file,
+        "line": error.line,
+        "field": error.field,
+        "message": str(error),
+    }
+
+
+def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -> None:
+    for item in found:
+        _print_one(item)
+    for item in broken:
+        print_line(f"{item.name} cannot be used: {item.error}")
+    if not found and not broken:
+        print_line("There are no pipelines. To add one, write a contract: assets/<domain>/<name>.odcs.yaml")
+
+
+def _print_one(item: PipelineLag) -> None:
+    print_line(_sentence(item))
+    if item.last_error and item.state != "halted":
+        print_line(f"  the last run failed: {item.last_error}")
+    if item.deleted:
+        print_line(f"  {_deleted(item)}")
+    if message := _lineage(item):
+        print_line(f"  {message}")
+    if item.partitions:
+        names = [field.name for field in fields(PartitionLag)]
+        rows = [[getattr(part, name) for name in names] for part in item.partitions]
+        print_table([name.replace("_", " ") for name in names], rows)
+
+
+def _deleted(item: PipelineLag) -> str:
+    """Return where messages were deleted before they were read, and what follows."""
+    spans = [
+        PartitionSpan(part.partition, (part.position or 0), (part.position or 0) + part.deleted)
+        for part in item.partitions
+        if part.deleted
+    ]
+    count = item.deleted or 0
+    were = noun_for(count, "was deleted before it was", "were deleted before they were")
+    then = "" if item.state == "halted" else " The next batch halts the pipeline."
+    return (
+        f"{plural(count, 'unread offset')} {were} read, and not counted: {spell(spans)}.{then} To see how to go on: "
+        f"tidegate resolve {item.pipeline}"
+    )
+
+
+def _lineage(item: PipelineLag) -> str:
+    """Return what prevents lineage events from being sent; empty if the next run will send them."""
+    waiting, lost = item.lineage_waiting, item.lineage_given_up
+    if not lost and not item.lineage_problem:
+        return ""
+    waits = f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent" if waiting else ""
+    rejected = f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} rejected and will not be sent"
+    messages = ", ".join(filter(None, (waits, rejected if lost else "")))
+    return messages + (f": {item.lineage_problem}" if item.lineage_problem else "")
+
+
+def _sentence(item: PipelineLag) -> str:
+    halted = f"HALTED ({item.halt_code}; to see how to resolve it: tidegate resolve {item.pipeline})"
+    state = halted if item.state == "halted" else "running" if item.running else "active"
+    if item.topic_recreated:
+        then = "" if item.state == "halted" else f" The next run halts. Then run: tidegate resolve {item.pipeline}"
+        return f"{item.pipeline}: topic {item.topic} was recreated since it was read, {state}.{then}"
+    if item.lag is None:
+        return f"{item.pipeline}: topic {item.topic} does not exist (to create it: tidegate topics apply)"
+    waits = f", waiting to retry at {item.retry_at.isoformat(' ', 'seconds')}" if item.retry_at else ""
+    return f"{item.pipeline}: {plural(item.lag, 'message')} behind {item.topic}, {state}{waits}"

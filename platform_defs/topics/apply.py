@@ -1,0 +1,199 @@
+"""The operations of `tidegate topics`: observe, plan, check, and apply a plan that no rule refuses."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from platform_defs.cluster.ledger import TopicsLedger
+from platform_defs.contract.reader.catalogue import BrokenContract, read_contracts
+from platform_defs.contract.reader.topics_file import NAME, read_topics_file
+from platform_defs.errors import BadInput
+from platform_defs.topics.admin import TopicAdmin
+from platform_defs.topics.declared import Declarations, Declared, declarations
+from platform_defs.topics.evidence import Witness
+from platform_defs.topics.key_samples import sample_keys
+from platform_defs.topics.moves import Moves
+from platform_defs.topics.observed import Observed
+from platform_defs.topics.plan import Plan, plan_of
+from platform_defs.topics.rules.evidence_rules import Evidence, cluster_known, read_before, same_cluster, unread_kept
+from platform_defs.topics.rules.rules import rule_violations
+from platform_defs.topics.rules.written_keys import keys_needed, partitioner_kept, to_sample
+from platform_defs.topics.stale_plan import difference
+from platform_defs.topics.violations import Place, Violation
+
+VERSION = 1  # of a plan's file
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The exceptions that a user has confirmed."""
+
+    break_key_order: bool = False
+    new_cluster: str | None = None  # the id of a cluster that replaces the first one
+    cluster_id: str | None = None  # of the intended cluster, if no ledger shows it
+    recreate: bool = False  # deleted topics that pipelines have read
+    retired: tuple[str, ...] = ()  # as shown for pipelines that will not read a topic any more
+
+
+@dataclass(frozen=True)
+class CheckedPlan:
+    """A plan, and the rules' violations."""
+
+    plan: Plan
+    violations: tuple[Violation, ...]
+    declared: Mapping[str, Declared]
+    evidence: Evidence
+
+    @property
+    def refused(self) -> bool:
+        return any(violation.severity == "refuse" for violation in self.violations)
+
+    def place(self, topic: str) -> Place | None:
+        return self.declared[topic].place() if topic in self.declared else None
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """The file of a plan."""
+
+    version: int
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of the contracts in `folder`, or `only` some of them."""
+
+    folder: Path
+    admin: TopicAdmin
+    ledger: str | None  # the URL of its database
+    only: tuple[str, ...] = ()
+    home: Path = Path()  # the folder of the record of moves
+
+    @property
+    def moves(self) -> Moves:
+        """The mover of replicas."""
+        return Moves(self.admin.options, self.home, self.ledger)
+
+    def declared(self) -> Declarations:
+        """Return the declarations. Raises BadInput for a topics.yaml that cannot be read, for a name of `only` that
+        nothing declares, or a contract that cannot be used.
+        """
+        found = read_contracts(self.folder)
+        message = declarations(found.good, read_topics_file(self.folder), str(self.folder / NAME))
+        if not self.only:
+            advice = "Its topics were skipped. To plan the others, use --topic NAME"
+            broken = [_broken(item, "", advice) for item in found.broken]
+            return replace(message, refused=(*message.refused, *broken))
+        known = {**message.topics, **message.undeclared}
+        for missing in (name for name in self.only if name not in known):
+            for item in found.broken:
+                if item.may_read(missing):
+                    raise item.error
+            raise BadInput(f"{missing} is declared neither in a contract nor in {NAME}", field=missing)
+        topics = {name: one for name, one in message.topics.items() if name in self.only}
+        undeclared = {name: one for name, one in message.undeclared.items() if name in self.only}
+        refused = [violation for violation in message.refused if violation.topic in self.only]
+        refused += [  # its keys and its table's kind are not known, so no rule can protect its unread messages
+            _broken(item, name, f"It may read {name}. Correct it first")
+            for item in found.broken
+            for name in self.only
+            if item.may_read(name)
+        ]
+        return replace(message, topics=topics, undeclared=undeclared, refused=tuple(refused))
+
+    def plan(self, allowed: Allowed | None = None) -> CheckedPlan:
+        """Return the steps to take now, and the violations. Raises BadInput for another cluster than `allowed`
+        names.
+        """
+        message, allowed = self.declared(), allowed or Allowed()
+        observed, hidden = self.admin.observe_all([*message.topics, *message.undeclared])
+        if allowed.cluster_id not in (None, observed.cluster_id):
+            raise BadInput(
+                f"--cluster-id is {allowed.cluster_id}, but this is cluster {observed.cluster_id}. Correct "
+                "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS. Nothing was changed",
+                field="--cluster-id",
+            )
+        if refused := [error for name, error in hidden.items() if name in message.topics]:
+            raise refused[0]
+        missing = message.undeclared.keys() - observed.topics.keys() - hidden.keys()
+        topics = {**message.topics, **{name: message.undeclared[name] for name in sorted(missing)}}
+        evidence = Witness(self.admin.options, self.ledger).evidence(topics, observed)
+        keys = sample_keys(self.admin.options, to_sample(topics, observed))
+        plan = plan_of(topics.values(), observed)
+        violations = [*message.refused, *rule_violations(topics, observed)]
+        violations += unread_kept(topics, observed, evidence, allowed.retired)
+        violations += [*same_cluster(observed, evidence), *cluster_known(plan, evidence)]
+        violations += read_before(topics, observed, evidence)
+        violations += [*partitioner_kept(topics, keys), *keys_needed(topics, observed, keys)]
+        return CheckedPlan(plan, tuple(_allow(violations, allowed, observed)), topics, evidence)
+
+    def apply(self, checked: CheckedPlan, allowed: Allowed, show: Callable[[str], None]) -> None:
+        """Apply the plan. Raises BadInput if a rule or Kafka refuses a step: then nothing was changed."""
+        if checked.refused:
+            raise BadInput("the plan violates a rule; nothing was changed")
+        try:
+            self.admin.dry_run(checked.plan.steps)
+        except BadInput as error:  # Kafka's refusal
+            if (place := checked.place(error.field or "")) is None:
+                raise
+            what = f"{error.problem}. Nothing was changed"
+            raise BadInput(what, file=place.file, line=place.line, field=place.field) from error
+        self.moves.check(checked.plan)
+        if self.ledger is not None and not checked.evidence.unknown:
+            TopicsLedger(self.ledger).keep_cluster(checked.plan.cluster_id, instead=allowed.new_cluster is not None)
+        self.admin.apply(checked.plan.steps, show)
+        self.moves.do(checked.plan, show)
+
+    def still(self, stored: Plan, checked: CheckedPlan) -> None:
+        """Raise BadInput unless the stored plan, or the rest of it, is what must be done now."""
+        observed = self.admin.observe([*stored.topics, *checked.plan.topics])
+        changed = difference(stored, observed)
+        if changed is None and [step for step in checked.plan.steps if step not in stored.steps]:
+            changed = "the declarations have changed"
+        if changed is not None:
+            raise BadInput(
+                f"the plan is out of date: {changed}. Nothing was changed. Make a new one: tidegate topics plan"
+            )
+
+
+def store(plan: Plan, path: Path) -> None:
+    """Write the plan's file."""
+    try:
+        path.write_bytes(TypeAdapter(StoredPlan).dump_json(StoredPlan(VERSION, plan), indent=2) + b"\n")
+    except OSError as error:
+        raise BadInput(f"cannot be written: {error.strerror}", file=str(path)) from error
+
+
+def stored(path: Path) -> Plan:
+    """Return the plan in the file. Raises BadInput if it is none, or another version's."""
+    try:
+        found = TypeAdapter(StoredPlan).validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}", file=str(path)) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise BadInput(f"is not a plan of tidegate topics: {first['msg']}", file=str(path), field=field) from error
+    if found.version != VERSION:
+        raise BadInput(
+            f"is a plan in format version {found.version}; this Tidegate reads version {VERSION}", file=str(path)
+        )
+    return found.plan
+
+
+def _allow(violations: Sequence[Violation], allowed: Allowed, observed: Observed) -> list[Violation]:
+    """Return the violations; those that a user has allowed become warnings."""
+    rules = {"order_kept"} if allowed.break_key_order else set[str]()
+    rules |= {"same_cluster"} if allowed.new_cluster == observed.cluster_id else set()
+    rules |= {"cluster_known"} if observed.cluster_id in (allowed.cluster_id, allowed.new_cluster) else set()
+    rules |= {"read_before"} if allowed.recreate else set()
+    return [replace(one, severity="warn") if one.rule in rules else one for one in violations]
+
+
+def _broken(contract: BrokenContract, topic: str, advice: str) -> Violation:
+    error = contract.error
+    place = Place(error.file or str(contract.path), error.line, error.field)
+    return Violation("refuse", "contract", topic, f"{error.problem}. {advice}", place)

@@ -1,0 +1,1 @@
+"""Topics in Dagster: assets, checks, and the sensor that observes them."""

@@ -1,0 +1,1 @@
+"""What a plan of topics may not do. Pure."""

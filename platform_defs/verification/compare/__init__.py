@@ -1,1 +1,0 @@
-"""Comparison of tables with the topic: appends, upserts, accumulates and dead letters."""

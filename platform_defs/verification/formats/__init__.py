@@ -1,1 +1,0 @@
-"""verify's own readers of JSON, Avro and Protobuf; the engine uses none of them."""

@@ -1,0 +1,1 @@
+"""`tidegate verify`: the tables against the topic, message by message, by readers of its own."""

@@ -1,0 +1,1 @@
+"""Rows and dead letters, compared with what the messages should have become."""

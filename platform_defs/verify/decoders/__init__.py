@@ -1,0 +1,1 @@
+"""Avro, Protobuf and JSON, read apart from the engine's formats."""

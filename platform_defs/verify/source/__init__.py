@@ -1,0 +1,1 @@
+"""The topic and the tables, as verify reads them."""

@@ -1,0 +1,1 @@
+"""Which messages become rows, by the contract."""

@@ -1,0 +1,102 @@
+"""The schemas that messages name: the ones that the ledger recorded as known when each message was read."""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from platform_defs.contract.model.contract import Framing
+from platform_defs.verify.validators.validator import NoRow
+
+
+@dataclass(frozen=True)
+class NamedSchema:
+    """A schema in the ledger: its text, and those of its references."""
+
+    key: str
+    format: str
+    document: str
+    references: tuple[tuple[str, str], ...]
+    encrypted: bool
+
+
+@dataclass
+class _Range:
+    """Offsets [start, stop) read by one task, and the schemas that it knew."""
+
+    start: int
+    stop: int
+    known: dict[str, NamedSchema]
+
+
+@dataclass
+class KnownSchemas:
+    """The known schemas by partition and range."""
+
+    ranges: dict[int, list[_Range]] = field(default_factory=dict[int, list[_Range]])
+
+    def add(self, partition: int, start: int, stop: int, schema: NamedSchema) -> None:
+        """Add a schema that messages of a range name. Ranges come in ascending order."""
+        ranges = self.ranges.setdefault(partition, [])
+        if not ranges or ranges[-1].start != start:
+            ranges.append(_Range(start, stop, {}))
+        ranges[-1].known[schema.key] = schema
+
+    def at(self, partition: int, offset: int) -> Mapping[str, NamedSchema]:
+        """Return the schemas that were known when this message was read."""
+        ranges = self.ranges.get(partition, [])
+        place = bisect_right(ranges, offset, key=lambda item: item.start)
+        return ranges[place - 1].known if place and offset < ranges[place - 1].stop else {}
+
+
+@dataclass(frozen=True)
+class Named:
+    """The parts of a framed message: its schema, Protobuf's message indexes if a header has them, and the payload."""
+
+    key: str
+    payload: bytes
+    message: bytes | None = None
+
+
+def taken_apart(
+    framing: Framing, value: bytes | None, header: bytes | None, *, protobuf: bool = False
+) -> Named | NoRow:
+    """Return the schema that a message names, and its payload; or the reason why it names none."""
+    if value is None:
+        return NoRow("NullValue")
+    if framing != "prefix" and header is not None:
+        return _by_header(value, header, protobuf=protobuf)
+    if framing == "header":
+        return NoRow("MissingSchemaHeader")
+    number = int.from_bytes(value[1:5])
+    if len(value) < 5 or value[0] != 0 or number == 0:
+        return NoRow("NotFramed")
+    return Named(str(number), value[5:])
+
+
+def _by_header(value: bytes, header: bytes, *, protobuf: bool) -> Named | NoRow:
+    if len(header) >= 5 and header[0] == 0:
+        named = Named(str(int.from_bytes(header[1:5])), value, header[5:])
+    elif len(header) >= 17 and header[0] == 1:
+        named = Named(str(UUID(bytes=header[1:17])), value, header[17:])
+    else:
+        return NoRow("NotFramed")
+    if not named.message or (protobuf and _only_indexes(named.message)):
+        return named
+    return NoRow("NotFramed")
+
+
+def _only_indexes(written: bytes) -> bool:
+    """Return True if these are a count and as many numbers: non-negative zigzag varints of at most five bytes."""
+    ends = [place for place, byte in enumerate(written, 1) if byte < 128]
+    starts = [0, *ends[:-1]]
+    if not ends or ends[-1] != len(written):
+        return False
+    numbers = [written[start:end] for start, end in zip(starts, ends, strict=True)]
+    count = sum((byte & 127) << 7 * place for place, byte in enumerate(numbers[0]))
+    return count == 2 * (len(numbers) - 1) and all(len(one) <= 5 and one[0] % 2 == 0 for one in numbers)
+
+
+def last_header(headers: Sequence[tuple[str, bytes | None]], name: str) -> bytes | None:
+    """Return the value of the last header of that name; None if there is none."""
+    return next((value for found, value in reversed(headers) if found == name), None)

@@ -1,1 +1,0 @@
-"""Topics, partitions and brokers: observed and changed."""

@@ -1,1 +1,0 @@
-"""Clients of Kafka: options, logins, consumers, and the meaning of errors."""

@@ -1,1 +1,0 @@
-"""Reading and writing single messages for a user: outside of any batch."""

@@ -1,1 +1,0 @@
-"""Consumer groups in Kafka: read, moved and deleted, without ever joining one."""

@@ -1,1 +1,0 @@
-"""Lineage events: sent to a server, or kept in a file."""

@@ -1,1 +1,0 @@
-"""A batch in Postgres: lease, staging, audit and the publishing transaction."""

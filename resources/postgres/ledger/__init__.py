@@ -1,1 +1,0 @@
-"""The schema `tidegate`: its queries and statements, a module for each subject."""

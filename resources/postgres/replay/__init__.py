@@ -1,1 +1,0 @@
-"""A replay in Postgres: built beside the live tables, compared, and swapped in."""

@@ -1,1 +1,0 @@
-"""Connections to Postgres and the settings of every session."""

@@ -1,1 +1,0 @@
-"""Tables in Postgres: their DDL, their live definition, and their rights."""

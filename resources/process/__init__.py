@@ -1,1 +1,0 @@
-"""This process: settings, environment, user, home folder, and TLS of Postgres addresses."""

@@ -1,1 +1,0 @@
-"""The schema registry: its client, and the schemas kept from it."""

@@ -1,0 +1,1 @@
+"""Tests of messages of all kinds: rows, or dead letters with a reason."""

@@ -1,0 +1,1 @@
+"""Tests of Dagster: runs, sensors, checks, its storage and its UI."""
