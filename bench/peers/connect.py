@@ -20,9 +20,9 @@ import requests
 
 from bench.peers.asked import Task
 from bench.peers.process import CARRY_SECONDS, START_SECONDS, end_group
+from bench.producers.three_brokers import free_ports
 from platform_defs.errors import BadInput
 from platform_defs.stack.java import find_java
-from platform_defs.stack.three_brokers import free_ports
 
 FIELDS = ("transfer_id", "debit_account", "credit_account", "amount", "currency", "occurred_at", "memo")
 SCHEMA = {"type": "struct", "fields": [{"field": name, "type": "string", "optional": True} for name in FIELDS]}

@@ -5,39 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperGroup
-from typing_extensions import override
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
-from platform_defs.producers.measuring import cli as presets_measure
 
 if TYPE_CHECKING:
     from platform_defs.producer_options.presets import Preset
 
-SHOW = "show"
 
-
-class _ShowUnlessAsked(TyperGroup):
-    """`tidegate presets` and `tidegate presets NAME` are `tidegate presets show`; other commands go by their name."""
-
-    @override
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        named = bool(args) and (args[0] in self.commands or args[0] == "--help")
-        return super().parse_args(ctx, args if named else [SHOW, *args])
-
-
-app = typer.Typer(cls=_ShowUnlessAsked, add_completion=False)
-app.command("measure")(presets_measure.measure)
-
-
-@app.command(SHOW)
-def show(
+def presets(
     name: str | None = typer.Argument(None, help="A preset, such as synchronous.", show_default="all"),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show all presets, or one preset with its options and their reasons.
-
-    `tidegate presets` and `tidegate presets NAME` do the same.
+    """Show producer presets: what each promises, and which options it sets.
 
     \b
     JSON: a list; with NAME, one element of it:

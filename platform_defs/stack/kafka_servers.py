@@ -1,5 +1,6 @@
 """The embedded Kafka: one real broker, or three (KRaft, each its own controller), listening on 127.0.0.1 only."""
 
+import shutil
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +48,13 @@ def start(home: Path, kept: Sequence[Server], brokers: int, progress: Progress) 
 def stop(home: Path) -> None:
     """Stop every broker that runs over this home: SIGTERM, then SIGKILL after 15 s."""
     processes.end(running(home), signal.SIGTERM, within=STOP_SECONDS)
+
+
+def discard(home: Path) -> None:
+    """Kill every broker that runs over this folder, and delete the folder."""
+    if home.exists():
+        processes.end(running(home), signal.SIGKILL, within=10.0)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def running(home: Path) -> list[psutil.Process]:

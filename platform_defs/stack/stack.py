@@ -233,9 +233,8 @@ def _stop(home: Path) -> None:
     from platform_defs.stack import kafka_servers as kafka
     from platform_defs.stack import postgres_server as postgres
     from platform_defs.stack import registry_server as registry
-    from platform_defs.stack import three_brokers
 
-    three_brokers.stop(home / three_brokers.FOLDER)  # left by a measurement that was killed
+    kafka.discard(home / "measure")  # the brokers of a measurement that was killed (bench/producers)
     with ThreadPoolExecutor(3) as pool:
         stopping: list[Future[None]] = [pool.submit(one.stop, home) for one in (kafka, postgres, registry)]
     for future in stopping:

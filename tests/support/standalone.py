@@ -20,9 +20,9 @@ import psutil
 import pyspark
 import yaml
 
+from bench.producers.three_brokers import free_ports
 from platform_defs.settings.settings import PROJECT_ROOT
 from platform_defs.stack import processes
-from platform_defs.stack.three_brokers import free_ports
 from tests.support.waiting import wait_for
 
 LOCALHOST = "127.0.0.1"

@@ -16,13 +16,13 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from bench.producers import three_brokers as measured
+from bench.producers.three_brokers import free_ports
 from platform_defs.settings.settings import settings
 from platform_defs.stack import jars, java, processes
 from platform_defs.stack import kafka_servers as kafka
-from platform_defs.stack import three_brokers as measured
 from platform_defs.stack.kafka_node import Node, Program, new_cluster
 from platform_defs.stack.state import Cluster, Server
-from platform_defs.stack.three_brokers import free_ports
 from tests.chaos.postgres.proxy import Proxy
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World

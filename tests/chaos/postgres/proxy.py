@@ -1,9 +1,9 @@
-"""A cut of the publishing connection to Postgres at its commit; the proxy itself is platform_defs/stack/proxy.py."""
+"""A cut of the publishing connection to Postgres at its commit; the proxy itself is bench/producers/proxy.py."""
 
 from typing import Literal
 from urllib.parse import urlsplit
 
-from platform_defs.stack.proxy import PIECE, Fault, Link, Proxy, Rule
+from bench.producers.proxy import PIECE, Fault, Link, Proxy, Rule
 
 __all__ = ["PIECE", "CommitCutter", "Fault", "Link", "Proxy", "Rule", "commit_cutter"]
 

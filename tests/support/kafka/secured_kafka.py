@@ -29,12 +29,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from bench.producers.three_brokers import free_ports
 from platform_defs.stack import jars, java, processes
 from platform_defs.stack import kafka_servers as kafka
 from platform_defs.stack.endpoints import Endpoints
 from platform_defs.stack.kafka_node import PROTOCOLS, Node, Program, new_cluster
 from platform_defs.stack.state import Server
-from platform_defs.stack.three_brokers import free_ports
 from tests.support.kafka.fake_servers import certificate
 from tests.support.waiting import wait_for
 from tests.support.world import World

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.producers import __main__ as presets_measure
+from bench.producers.faults import FAULTS
+from bench.producers.measured import Measured
 from platform_defs.cli import output
 from platform_defs.producer_options.presets import PRESETS
-from platform_defs.producers.measuring import cli as presets_measure
-from platform_defs.producers.measuring.faults import FAULTS
-from platform_defs.producers.measuring.measured import Measured
 
 NASTY = "[/x] [bold]b[/bold] :smile: \x1b[31mred\x1b]52;c;QQ==\x07 \x9b2J \u202eevil\u2066 \ud800 \x7f \x00 \r"
 SHOWN = r"[/x] [bold]b[/bold] :smile: \x1b[31mred\x1b]52;c;QQ==\x07 \x9b2J \u202eevil\u2066 \ud800 \x7f \x00 \r"

@@ -28,7 +28,6 @@ pytestmark = pytest.mark.usefixtures("no_variables")
 PIECE = "Hu7xQ"  # a part of a password
 HARMLESS = {  # none of these belongs to a client
     "platform_defs.contract.keys.contract_keys.TypeEntry.options",
-    "platform_defs.producers.measuring.faults.Fault.options",
     "platform_defs.producer_options.config.Chosen.options",
     "platform_defs.producer_options.config.Producing.options",
     "platform_defs.producer_options.presets.Preset.options",

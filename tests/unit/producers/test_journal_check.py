@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.producers.measuring.journal import KEYS, Journal
-from platform_defs.producers.measuring.journal_check import compare_with_log, quantile
-from platform_defs.producers.measuring.measured import summed_up
+from bench.producers.journal import KEYS, Journal
+from bench.producers.journal_check import compare_with_log, quantile
+from bench.producers.measured import summed_up
 
 MS = 1_000_000  # nanoseconds
 

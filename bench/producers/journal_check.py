@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from platform_defs.producers.measuring.journal import DELIVERED, FAILED, KEYS, Journal
+from bench.producers.journal import DELIVERED, FAILED, KEYS, Journal
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,35 @@
-"""`tidegate presets measure`: each preset under real faults, on three brokers of its own."""
+"""Each preset under real faults, on three real brokers, and the speed of one option at a time.
 
-from __future__ import annotations
+    python -m bench.producers [--preset NAME] [--fault NAME] [--rounds 1] [--docs docs]
+    python -m bench.producers --vary acks [--vary linger] [--rounds 1] [--docs docs]
+
+Starts three Kafka brokers of its own under TIDEGATE_HOME, and stops them and deletes their data at the end; no other
+cluster is touched, regardless of TIDEGATE_KAFKA_*. docs/explanation/producers.md explains the faults and the figures.
+"""
 
 from contextlib import closing
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+from bench.ending import ended_by_signals
+from bench.producers.faults import FAULTS, Fault, pairs
+from bench.producers.measure import Broken, measure
+from bench.producers.measured import Measured
+from bench.producers.page import BEGIN, END, PAGE, between, write
+from bench.producers.sweep_page import write_sweeps
+from bench.producers.sweeping import Unmeasured, sweep
+from bench.producers.sweeps import VARIED, Swept, settings_of
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
 from platform_defs.errors.words import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from platform_defs.producer_options.presets import Preset
-    from platform_defs.producers.measuring.faults import Fault
-    from platform_defs.producers.measuring.measure import Broken
-    from platform_defs.producers.measuring.measured import Measured
-    from platform_defs.producers.measuring.sweeps import Swept
+from platform_defs.producer_options.presets import PRESETS, Preset
+from platform_defs.settings.settings import settings
 
 
 class Vary(StrEnum):
-    """The options that can be varied (producers/measuring/sweeps.py)."""
+    """The options that --vary takes (sweeps.py)."""
 
     acks = "acks"
     linger = "linger"
@@ -33,7 +38,7 @@ class Vary(StrEnum):
     all = "all"
 
 
-def measure(
+def main(
     preset: list[str] = typer.Option(["all"], "--preset", help="A preset; may be repeated."),
     fault: list[str] = typer.Option(["all"], "--fault", help="A fault; may be repeated."),
     vary: list[Vary] = typer.Option(
@@ -48,11 +53,9 @@ def measure(
 ) -> None:
     """Measure what presets lose, duplicate and reorder under real faults.
 
-    The command starts three Kafka brokers of its own under TIDEGATE_HOME, and
-    stops them and deletes their data at the end; no other cluster is touched,
-    regardless of TIDEGATE_KAFKA_*. It sends numbered messages (2,000 per
-    second in a round with a fault), injects the fault meanwhile, and compares
-    the log with the producer's delivery reports. A round takes 3 to 40 s.
+    It sends numbered messages (2,000 per second in a round with a fault),
+    injects the fault meanwhile, and compares the log with the producer's
+    delivery reports. A round takes 3 to 40 s.
 
     \b
     Faults:
@@ -108,57 +111,66 @@ def measure(
       compression_ratio    bytes of keys and values per byte of a batch
     A measurement that failed has only vary, value, load and error.
     """
-    if vary:
-        if preset != ["all"] or fault != ["all"]:
-            raise typer.BadParameter("--vary measures one producer without a fault: leave out --preset and --fault")
-        _sweep(vary, rounds, messages, docs, output)
-        return
-    from platform_defs.producers.measuring.measure import Broken
-    from platform_defs.producers.measuring.measure import measure as run
-    from platform_defs.producers.measuring.page import BEGIN, END, PAGE, between
-    from platform_defs.settings.settings import settings
-
-    wanted = _wanted(preset, fault)
-    found: list[Measured | Broken] = []
+    if vary and (preset != ["all"] or fault != ["all"]):
+        raise typer.BadParameter("--vary measures one producer without a fault: leave out --preset and --fault")
+    for option, names, known in (("--preset", preset, PRESETS), ("--fault", fault, FAULTS)):
+        for name in names:
+            if name not in (*known, "all"):
+                raise typer.BadParameter(f"{option} {name} is unknown; use all or one of {', '.join(known)}")
+    wanted = pairs(preset, fault)
+    if not wanted:
+        raise typer.BadParameter(
+            "the fault zombie applies to transactions only: measure it with --preset transactional"
+        )
     if docs is not None:
-        between(docs / PAGE, BEGIN, END)
-    with progress() as show, closing(run(settings().home, wanted, rounds, messages, show)) as pairs:
-        for one in pairs:  # closed, or an interrupt here would leave the brokers running
-            found.append(one)
-            _keep(one, docs, show)
-    measured = [one for one in found if not isinstance(one, Broken)]
-    print_answer([asdict(one) for one in found], lambda: _print(measured), output)
-    if len(measured) < len(found) or any(one.fired < one.rounds for one in measured):
+        between(docs / PAGE, BEGIN, END)  # refuses a page without the lines before anything is measured
+    with ended_by_signals():
+        if vary:
+            complete = _vary(vary, rounds, messages, docs, output)
+        else:
+            complete = _measure(wanted, rounds, messages, docs, output)
+    if not complete:
         raise typer.Exit(1)
 
 
-def _sweep(vary: list[Vary], rounds: int, messages: int, docs: Path | None, output: Output) -> None:
-    from platform_defs.producers.measuring.page import PAGE, between
-    from platform_defs.producers.measuring.sweep_page import BEGIN, END, write_sweeps
-    from platform_defs.producers.measuring.sweeping import Unmeasured, sweep
-    from platform_defs.producers.measuring.sweeps import settings_of
-    from platform_defs.settings.settings import settings
-
-    found: list[Swept | Unmeasured] = []
-    if docs is not None:
-        between(docs / PAGE, BEGIN, END)
-    wanted = settings_of([item.value for item in vary])
-    with progress() as show, closing(sweep(settings().home, wanted, rounds, messages, show)) as settings_measured:
-        for one in settings_measured:
-            found.append(one)
-            if isinstance(one, Unmeasured):
-                show(f"{one.vary} {one.value}, {one.load} load: not measured: {one.error}")
+def _measure(
+    wanted: list[tuple[Fault, list[Preset]]], rounds: int, messages: int, docs: Path | None, output: Output
+) -> bool:
+    """Measure each pair and print the results. Return False if a pair ended with an error or missed its fault."""
+    results: list[Measured | Broken] = []
+    with progress() as show, closing(measure(settings().home, wanted, rounds, messages, show)) as measurements:
+        for result in measurements:  # closed, or an interrupt here would leave the brokers running
+            results.append(result)
+            if isinstance(result, Broken):
+                show(f"{result.fault}, {result.preset}: not measured: {result.error}")
+            elif result.fired < result.rounds:
+                took_effect = f"{result.fired} of {plural(result.rounds, 'round')}"
+                show(f"{result.fault}, {result.preset}: the fault took effect in only {took_effect}")
             elif docs is not None:
-                write_sweeps(docs, [one])
-    swept = [one for one in found if not isinstance(one, Unmeasured)]
-    print_answer([asdict(one) for one in found], lambda: _print_sweeps(swept), output)
-    if len(swept) < len(found):
-        raise typer.Exit(1)
+                write(docs, [result])
+    measured = [result for result in results if not isinstance(result, Broken)]
+    print_answer([asdict(result) for result in results], lambda: _print(measured), output)
+    return len(measured) == len(results) and all(result.fired == result.rounds for result in measured)
+
+
+def _vary(vary: list[Vary], rounds: int, messages: int, docs: Path | None, output: Output) -> bool:
+    """Measure each value of these options and print the results. Return False if one ended with an error."""
+    results: list[Swept | Unmeasured] = []
+    wanted = settings_of([option.value for option in vary])
+    with progress() as show, closing(sweep(settings().home, wanted, rounds, messages, show)) as measurements:
+        for result in measurements:
+            results.append(result)
+            if isinstance(result, Unmeasured):
+                show(f"{result.vary} {result.value}, {result.load} load: not measured: {result.error}")
+            elif docs is not None:
+                write_sweeps(docs, [result])
+    swept = [result for result in results if not isinstance(result, Unmeasured)]
+    print_answer([asdict(result) for result in results], lambda: _print_sweeps(swept), output)
+    return len(swept) == len(results)
 
 
 def _print_sweeps(swept: list[Swept]) -> None:
     """Print a table for each sweep, which fits into 80 columns."""
-    from platform_defs.producers.measuring.sweeps import VARIED
 
     heads = ["value", "load", "per second", "p50 ms", "p99 ms", "batch msgs", "batch bytes", "B/message", "ratio"]
     for vary, (option, _) in VARIED.items():
@@ -172,36 +184,6 @@ def _print_sweeps(swept: list[Swept]) -> None:
         ]
         if rows:
             print_table(heads, rows, title=option, dense=True)
-
-
-def _keep(one: Measured | Broken, docs: Path | None, show: Callable[[str], None]) -> None:
-    """Write the row of a pair, or report why there is none."""
-    from platform_defs.producers.measuring.measure import Broken
-    from platform_defs.producers.measuring.page import write
-
-    if isinstance(one, Broken):
-        show(f"{one.fault}, {one.preset}: not measured: {one.error}")
-    elif one.fired < one.rounds:
-        show(f"{one.fault}, {one.preset}: the fault took effect in only {one.fired} of {plural(one.rounds, 'round')}")
-    elif docs is not None:
-        write(docs, [one])
-
-
-def _wanted(presets: list[str], faults: list[str]) -> list[tuple[Fault, list[Preset]]]:
-    """Return the pairs to measure. Raises typer.BadParameter for an unknown name, and if nothing is left to measure."""
-    from platform_defs.producer_options.presets import PRESETS
-    from platform_defs.producers.measuring.faults import FAULTS, pairs
-
-    for option, given, known in (("--preset", presets, PRESETS), ("--fault", faults, FAULTS)):
-        for name in given:
-            if name not in (*known, "all"):
-                raise typer.BadParameter(f"{option} {name} is unknown; use all or one of {', '.join(known)}")
-    found = pairs(presets, faults)
-    if not found:
-        raise typer.BadParameter(
-            "the fault zombie applies to transactions only: measure it with --preset transactional"
-        )
-    return found
 
 
 def _print(measured: list[Measured]) -> None:
@@ -234,3 +216,7 @@ def _ratio(one: Measured, measured: list[Measured]) -> str | None:
     if one.fault != "none" or not plain:
         return None
     return f"{one.messages_per_second / plain[0].messages_per_second:.2f}"
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -4,7 +4,6 @@ They are like those of `tidegate stack up --brokers 3`, with one more listener e
 port: clients that connect to it never bypass the proxies.
 """
 
-import shutil
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +14,10 @@ from typing import Self
 
 import psutil
 
+from bench.producers.proxy import Proxy
 from platform_defs.stack import jars, java, processes
 from platform_defs.stack import kafka_servers as kafka
 from platform_defs.stack.kafka_node import PROTOCOLS, Node, Program, new_cluster
-from platform_defs.stack.proxy import Proxy
 from platform_defs.stack.state import Cluster, Server
 
 FOLDER = "measure"  # under TIDEGATE_HOME
@@ -70,7 +69,7 @@ class ThreeBrokers:
         self.brokers: dict[int, Broker] = {}
 
     def __enter__(self) -> Self:
-        stop(self._home)
+        kafka.discard(self._home)
         try:
             self._restart()
         except BaseException:
@@ -81,7 +80,7 @@ class ThreeBrokers:
     def __exit__(self, *_: object) -> None:
         for broker in self.brokers.values():
             broker.proxy.close()
-        stop(self._home)
+        kafka.discard(self._home)
 
     @property
     def addresses(self) -> str:
@@ -141,14 +140,6 @@ class ThreeBrokers:
     def _format(self, broker: Broker, cluster: Cluster) -> None:
         broker.write_properties()
         kafka.format_storage(broker.node, self._program, cluster, self._progress)
-
-
-def stop(home: Path) -> None:
-    """End every broker over this folder, also those of a killed measurement, and delete the folder."""
-    if not home.exists():
-        return
-    processes.end(kafka.running(home), signal.SIGKILL, within=10.0)
-    shutil.rmtree(home, ignore_errors=True)
 
 
 def free_ports(count: int) -> list[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from math import log10
 
-from platform_defs.producers.measuring.measured import Measured
+from bench.producers.measured import Measured
 
 COLOURS = {"lost": "#c0392b", "doubled": "#d68910", "reordered": "#2471a3"}
 LEFT, TOP, WIDE, HIGH, BAR = 130, 62, 104, 46, 10  # pixels

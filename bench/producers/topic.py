@@ -8,8 +8,8 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, ElectionType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
+from bench.producers.sending import HEAD, QUIET
 from platform_defs.errors import BrokerAway
-from platform_defs.producers.measuring.sending import HEAD, QUIET
 
 BOUND = 60.0  # seconds for a request to the brokers to take effect
 _READ = 5_000  # messages per call of the client

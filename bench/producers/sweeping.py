@@ -8,15 +8,15 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
+from bench.producers.journal import FAILED, KEYS
+from bench.producers.journal_check import latencies, quantile, throughput
+from bench.producers.measure import BREAKS, Progress, interrupted, reason_of, three_brokers
+from bench.producers.sending import SIZE, Pace, Stream
+from bench.producers.statistics import ProducerStatistics
+from bench.producers.sweeps import STEADY, Setting, SweepRound, Swept, sweep_of
+from bench.producers.three_brokers import NUMBERS, ThreeBrokers
+from bench.producers.topic import Topic
 from platform_defs.producer_options.presets import PRESETS
-from platform_defs.producers.measuring.journal import FAILED, KEYS
-from platform_defs.producers.measuring.journal_check import latencies, quantile, throughput
-from platform_defs.producers.measuring.measure import BREAKS, Progress, interrupted, reason_of, three_brokers
-from platform_defs.producers.measuring.sending import SIZE, Pace, Stream
-from platform_defs.producers.measuring.statistics import ProducerStatistics
-from platform_defs.producers.measuring.sweeps import STEADY, Setting, SweepRound, Swept, sweep_of
-from platform_defs.producers.measuring.topic import Topic
-from platform_defs.stack.three_brokers import NUMBERS, ThreeBrokers
 
 SHARE = 5  # messages of a round at full load for each one of a steady round
 

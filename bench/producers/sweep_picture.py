@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import log10
 
-from platform_defs.producers.measuring.sweeps import VARIED, Load, Swept
+from bench.producers.sweeps import VARIED, Load, Swept
 
 LEFT, TOP, ROW, PANEL = 120, 66, 22, 34  # pixels
 WIDE, GAP = 130, 85  # of a column of bars, and of the numbers behind them

@@ -8,13 +8,13 @@ from dataclasses import astuple, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.producers.faults import FAULTS
+from bench.producers.measured import Measured
+from bench.producers.picture import picture
 from platform_defs.errors import BadInput
 from platform_defs.producer_options.presets import PRESETS
-from platform_defs.producers.measuring.faults import FAULTS
-from platform_defs.producers.measuring.measured import Measured
-from platform_defs.producers.measuring.picture import picture
 
-BEGIN, END = "<!-- presets measure: begin -->", "<!-- presets measure: end -->"
+BEGIN, END = "<!-- bench.producers: begin -->", "<!-- presets measure: end -->"
 PAGE, PICTURE = Path("explanation/producers.md"), Path("images/producers.svg")
 COLUMNS = (
     *("preset", "fault", "rounds", "fired", "sent", "delivered", "failed", "lost", "doubled", "reordered", "ghosts"),

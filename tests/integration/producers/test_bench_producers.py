@@ -1,4 +1,4 @@
-"""`tidegate presets measure`, with brokers that it starts itself: real faults, and nothing left running."""
+"""`python -m bench.producers`, with brokers that it starts itself: real faults, and nothing left running."""
 
 import json
 import os
@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from bench.producers import page, three_brokers
+from bench.producers.faults import FAULTS, Fault
+from bench.producers.measure import Broken, measure
+from bench.producers.measured import Measured
+from bench.producers.recipes import Field
+from bench.producers.sweeping import sweep
+from bench.producers.sweeps import Swept, settings_of
 from platform_defs.errors import BrokerAway
 from platform_defs.producer_options.presets import PRESETS, Preset
-from platform_defs.producers.measuring import page
-from platform_defs.producers.measuring.faults import FAULTS, Fault
-from platform_defs.producers.measuring.measure import Broken, measure
-from platform_defs.producers.measuring.measured import Measured
-from platform_defs.producers.measuring.recipes import Field
-from platform_defs.producers.measuring.sweeping import sweep
-from platform_defs.producers.measuring.sweeps import Swept, settings_of
 from platform_defs.stack import kafka_servers as kafka
-from platform_defs.stack import stack, three_brokers
+from platform_defs.stack import stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-MEASURE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()", "presets", "measure"]
+MEASURE = [sys.executable, "-m", "bench.producers"]
 MANY = ["--preset", "leader", "--fault", "cut_answers", "--rounds", "1000"]
 Found = Mapping[tuple[str, str], Measured | Broken]
 
@@ -164,10 +164,9 @@ def test_what_a_killed_measurement_leaves_running_is_stopped_with_the_stack(home
 
 @pytest.mark.longest
 def test_an_interrupted_measurement_leaves_nothing_running(home: Path) -> None:
-    listens = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # even if its parent ignores it
-    )
-    command = [sys.executable, "-c", listens + MEASURE[2], *MEASURE[3:], *MANY]
+    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # even if its parent ignores it
+    run = "import runpy; runpy.run_module('bench.producers', run_name='__main__')"
+    command = [sys.executable, "-c", f"{listens}; {run}", *MANY]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as process:
         assert process.stderr is not None
         next(line for line in process.stderr if "round 2" in line)

@@ -12,9 +12,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from bench.producers.journal import KEYS, Journal
+from bench.producers.statistics import ProducerStatistics
 from platform_defs.producer_options.presets import Preset
-from platform_defs.producers.measuring.journal import KEYS, Journal
-from platform_defs.producers.measuring.statistics import ProducerStatistics
 
 HEAD = struct.Struct(">HQQ")  # producer, number, nanoseconds of its clock when it was sent
 OTHER = bytes(HEAD.size)  # a message of producer 0, which is not measured

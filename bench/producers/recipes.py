@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from platform_defs.producers.measuring.journal import DELIVERED, FAILED
-from platform_defs.producers.measuring.sending import OTHER, QUIET, Stream
-from platform_defs.producers.measuring.topic import Topic, wait_until
-from platform_defs.producers.measuring.zombie import Zombie
-from platform_defs.stack.proxy import Fault, Link
-from platform_defs.stack.three_brokers import NUMBERS, ThreeBrokers
+from bench.producers.journal import DELIVERED, FAILED
+from bench.producers.proxy import Fault, Link
+from bench.producers.sending import OTHER, QUIET, Stream
+from bench.producers.three_brokers import NUMBERS, ThreeBrokers
+from bench.producers.topic import Topic, wait_until
+from bench.producers.zombie import Zombie
 
 FLOWING = 200  # messages delivered before the fault begins, and after it is over
 MEANWHILE = 500  # messages sent to a leader that is alone

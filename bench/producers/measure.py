@@ -9,18 +9,18 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
+from bench.producers.faults import Fault
+from bench.producers.journal_check import Round, compare_with_log
+from bench.producers.measured import Measured, summed_up
+from bench.producers.recipes import FLOWING, Field
+from bench.producers.sending import Pace, Stream
+from bench.producers.three_brokers import FOLDER, NUMBERS, ThreeBrokers
+from bench.producers.topic import Topic, alive, wait_until
+from bench.producers.zombie import HALF, ZOMBIE, Zombie
 from platform_defs.errors import BadInput, BrokerAway
 from platform_defs.producer_options.presets import Preset
-from platform_defs.producers.measuring.faults import Fault
-from platform_defs.producers.measuring.journal_check import Round, compare_with_log
-from platform_defs.producers.measuring.measured import Measured, summed_up
-from platform_defs.producers.measuring.recipes import FLOWING, Field
-from platform_defs.producers.measuring.sending import Pace, Stream
-from platform_defs.producers.measuring.topic import Topic, alive, wait_until
-from platform_defs.producers.measuring.zombie import HALF, ZOMBIE, Zombie
 from platform_defs.settings.home import private_home
 from platform_defs.stack.processes import ServerFailed
-from platform_defs.stack.three_brokers import FOLDER, NUMBERS, ThreeBrokers
 
 RATE = 2_000  # messages a second during a fault; unlimited without one
 ONE_BY_ONE = 50  # a producer that waits for each sends 1/50: it takes a round trip a message
@@ -67,7 +67,7 @@ def three_brokers(home: Path, show: Progress) -> Generator[ThreeBrokers]:
             with ThreeBrokers(home / FOLDER, show) as brokers:
                 yield brokers
     except Timeout as error:
-        message = f"another `tidegate presets measure` is running over {home}; wait for it, or set TIDEGATE_HOME"
+        message = f"another `python -m bench.producers` is running over {home}; wait for it, or set TIDEGATE_HOME"
         raise BadInput(message) from error
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
+from bench.producers.sending import HEAD
 from platform_defs.errors import BrokerAway
-from platform_defs.producers.measuring.sending import HEAD
 
 HALF = 500  # messages before it is frozen, and as many after
 ZOMBIE = 2  # the number of this producer in its messages; a stream is 1

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from platform_defs.producers.measuring.page import PAGE, between, machine, markdown_table, table_rows
-from platform_defs.producers.measuring.sweep_picture import sweep_picture
-from platform_defs.producers.measuring.sweeps import VARIED, Swept, settings_of
+from bench.producers.page import PAGE, between, machine, markdown_table, table_rows
+from bench.producers.sweep_picture import sweep_picture
+from bench.producers.sweeps import VARIED, Swept, settings_of
 
-BEGIN, END = "<!-- presets measure, varied: begin -->", "<!-- presets measure, varied: end -->"
+BEGIN, END = "<!-- bench.producers --vary: begin -->", "<!-- bench.producers, varied: end -->"
 PICTURE = Path("images/producers-speed.svg")
 COLUMNS = (
     *("varied", "value", "load", "rounds", "a second", "slowest", "fastest", "p50 ms", "p99 ms", "least p99 ms"),

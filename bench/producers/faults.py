@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from bench.producers import recipes
+from bench.producers.recipes import Field
 from platform_defs.producer_options.presets import PRESETS, Preset
-from platform_defs.producers.measuring import recipes
-from platform_defs.producers.measuring.recipes import Field
 
 SHORT_MS = 3_000  # how long a message may take while all brokers are away
 

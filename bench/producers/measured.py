@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from heapq import merge
 from statistics import median
 
-from platform_defs.producers.measuring.journal_check import Round, quantile
+from bench.producers.journal_check import Round, quantile
 
 
 @dataclass(frozen=True)

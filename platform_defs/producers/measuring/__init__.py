@@ -1,1 +1,0 @@
-"""`tidegate presets measure`: each preset's results under real faults on three real brokers."""
