@@ -32,7 +32,8 @@ COMMANDS = {
     "presets": "Show producer presets: what each promises, and which options it sets.",
     "lag": "Show how far each pipeline is behind its topic.",
     "plan": "Show what the next batch would read and do, without changing anything.",
-    "dlq": "List and inspect dead letters; resend or discard undelivered messages.",
+    "dlq": "List and inspect dead letters.",
+    "unsent": "List, resend and discard messages that producers could not deliver.",
     "doctor": "Check Kafka, Postgres and this machine, and report what to fix.",
     "verify": "Read the topic again and compare every message with the tables.",
     "resolve": "Show how to resolve a halted pipeline; with --execute, resolve it.",
@@ -79,6 +80,7 @@ MODULES = {
     "stack": "stack.cli.stack",
     "topics": "topics.cli.topics",
     "ui": "stack.cli.ui",
+    "unsent": "producers.unsent.cli",
     "verify": "verify.cli",
 }
 
@@ -127,6 +129,9 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args and not ctx.resilient_parsing and (new := RENAMED.get(args[0])):
             raise typer.BadParameter(f"tidegate {args[0]} is now tidegate {new}")
+        if args[:2] in (["dlq", "send"], ["dlq", "discard"]) or (args[:2] == ["dlq", "list"] and "--unsent" in args):
+            print_error(f"tidegate dlq {args[1]} of undelivered messages is now tidegate unsent {args[1]}")
+            args = ["unsent", *(arg for arg in args[1:] if arg != "--unsent")]  # until version 0.4
         name, found, rest = super().resolve_command(ctx, args)
         return name, load(name) if name is not None and found is not None else found, rest
 

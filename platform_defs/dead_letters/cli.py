@@ -1,4 +1,4 @@
-"""`tidegate dlq`: the messages that could not become rows, and those that producers could not deliver."""
+"""`tidegate dlq`: the messages that could not become rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from platform_defs.cli.output import (
 )
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.errors.words import plural
-from platform_defs.producers.outcomes import Outcome
-from platform_defs.producers.unsent.cli import discard, list_unsent, send
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,18 +47,13 @@ def list_(
     limit: int | None = typer.Option(
         None, min=1, help="List at most this many messages, newest batch first.", show_default="20"
     ),
-    unsent: bool = typer.Option(False, "--unsent", help="Show messages that producers could not deliver."),
-    outcome: Outcome | None = typer.Option(
-        None, help="With --unsent: only messages with this outcome.", show_default="all"
-    ),
     output: OutputOption = Output.human,
 ) -> None:
     """Count dead letters by reason, with an example of each, or list them.
 
     With PIPELINE and --reason or --limit, messages are listed, newest batch
-    first. Without PIPELINE, dead letters are only counted. With --unsent, the
-    command shows the messages that producers could not deliver; their reason
-    is an error name, such as _MSG_TIMED_OUT.
+    first. Without PIPELINE, dead letters are only counted. Messages that
+    producers could not deliver are not dead letters: see tidegate unsent.
 
     \b
     JSON with one PIPELINE (with several: pipelines, a list of such, and failed,
@@ -72,30 +65,14 @@ def list_(
                     status (open, redriven or discarded), messages
       messages      batch_id, partition, offset, timestamp_ms, stage,
                     error_class, error_message, field, status, bytes
-    JSON with --unsent:
-      pipeline
-      unsent     how many are open
-      by_reason  topic, outcome (poison, not_written or unknown), error_name,
-                 status (open, found, sent or discarded), messages
-      messages   unsent_id, topic, partition, error_code, error_name, outcome,
-                 tries, failed_at, bytes, status, settled_at, settled_by,
-                 settled_reason, settled_partition, settled_offset
     """
-    if outcome is not None and not unsent:
-        raise typer.BadParameter("--outcome requires --unsent")
     if not pipelines:
-        for option, given in (("--unsent", unsent), ("--limit N", limit is not None)):
-            if given:
-                raise typer.BadParameter(f"{option} requires a pipeline: tidegate dlq list PIPELINE {option}")
+        if limit is not None:
+            raise typer.BadParameter("--limit requires a pipeline: tidegate dlq list PIPELINE --limit N")
         _count_all(reason, output)
         return
 
-    def answer(pipeline: str) -> dict[str, Any]:
-        if unsent:
-            return list_unsent(pipeline, reason, outcome, limit or SHOWN, output)
-        return _list(pipeline, reason, limit, output)
-
-    documents = answer_each(pipelines, answer)
+    documents = answer_each(pipelines, lambda pipeline: _list(pipeline, reason, limit, output))
     if output is Output.json:
         print_documents(documents)
     if any(isinstance(document, TidegateError) for document in documents.values()):
@@ -223,10 +200,6 @@ def show(
     )
     if found.value is not None:
         print_line(readable(found.value) or "-")
-
-
-app.command()(send)
-app.command()(discard)
 
 
 def _redacted(contract: Contract, found: Iterable[DeadLetter]) -> list[DeadLetter]:

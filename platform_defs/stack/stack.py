@@ -310,7 +310,7 @@ def _refuse_to_lose(home: Path) -> None:
     raise BadInput(
         f"{many} in {left[0].parent} {'holds' if len(left) == 1 else 'hold'} messages that were not delivered and "
         "exist nowhere else, so nothing was deleted. To move *.unsent files into the ledger once Postgres answers, "
-        "run `tidegate dlq list PIPELINE --unsent` with any pipeline. Delete the files that you do not need: "
+        "run `tidegate unsent list PIPELINE` with any pipeline. Delete the files that you do not need: "
         f"{left[0].name}{', ...' if len(left) > 1 else ''}"
     )
 

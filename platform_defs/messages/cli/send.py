@@ -44,7 +44,7 @@ def send(
         False, "--unchecked", help="Send the bytes as they are, without checking them against the contract."
     ),
     ids: bool = typer.Option(
-        True, help="Add the header tidegate-id to each message, so that dlq send can find it. Only with a contract."
+        True, help="Add the header tidegate-id to each message, so that unsent send can find it. Only with a contract."
     ),
     output: OutputOption = Output.human,
 ) -> None:
@@ -61,7 +61,7 @@ def send(
     the default of Kafka's Java client. The command never creates a topic. The
     command stops at the first message that Kafka does not acknowledge, with
     exit code 1; with a contract, messages that were not delivered are kept for
-    tidegate dlq send.
+    tidegate unsent send.
 
     \b
     JSON:
@@ -74,7 +74,7 @@ def send(
       failed    messages not acknowledged
       refused   value, error_class, reason of the line of standard input at
                 which it stopped; else null
-      unsent    messages that are kept for tidegate dlq send
+      unsent    messages that are kept for tidegate unsent send
     """
     from platform_defs.messages.cli.send_answer import Answer, print_end
     from platform_defs.messages.lines import Arguments

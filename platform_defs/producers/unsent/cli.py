@@ -1,4 +1,4 @@
-"""`tidegate dlq list --unsent`, `dlq send` and `dlq discard`: the messages that producers could not deliver."""
+"""`tidegate unsent`: the messages that producers could not deliver, listed, sent again or discarded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,21 @@ from uuid import UUID
 
 import typer
 
-from platform_defs.cli.options import ExecuteAsShownOption, ExpectOption, PipelineArgument, ReasonOption
-from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
+from platform_defs.cli.options import (
+    ExecuteAsShownOption,
+    ExpectOption,
+    PipelineArgument,
+    PipelinesArgument,
+    ReasonOption,
+)
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    print_answer,
+    print_line,
+    print_table,
+    progress,
+)
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 from platform_defs.errors.words import plural
 from platform_defs.producers.outcomes import Outcome
@@ -21,10 +34,33 @@ if TYPE_CHECKING:
     from platform_defs.producers.unsent.resend import Resending, Resent
 
 
-def list_unsent(
-    pipeline: str, reason: str | None, outcome: Outcome | None, limit: int, output: Output
-) -> dict[str, Any]:
-    """Return what producers could not deliver, and print it for a person; `reason` is the name of an error."""
+SHOWN = 20  # messages, unless --limit says otherwise
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+
+@app.command("list")
+def list_(
+    pipelines: PipelinesArgument,
+    reason: str | None = typer.Option(
+        None, help="Only messages with this error, such as _MSG_TIMED_OUT.", show_default="all"
+    ),
+    outcome: Outcome | None = typer.Option(None, help="Only messages with this outcome.", show_default="all"),
+    limit: int = typer.Option(SHOWN, min=1, help="List at most this many messages."),
+    output: OutputOption = Output.human,
+) -> None:
+    """List the messages that producers could not deliver.
+
+    \b
+    JSON with one PIPELINE (with several: pipelines, a list of such, and failed,
+    a list: pipeline, message):
+      pipeline
+      unsent     how many are open
+      by_reason  topic, outcome (poison, not_written or unknown), error_name,
+                 status (open, found, sent or discarded), messages
+      messages   unsent_id, topic, partition, error_code, error_name, outcome,
+                 tries, failed_at, bytes, status, settled_at, settled_by,
+                 settled_reason, settled_partition, settled_offset
+    """
     ledger = taken_in(pipeline)
     counts = ledger.counts(pipeline, reason, outcome)
     found = ledger.lines(pipeline, reason, outcome, limit)
@@ -46,6 +82,7 @@ def _row(item: UnsentLine) -> Sequence[Any]:
     return item.unsent_id, item.partition, item.outcome, item.error_name, when, item.tries, item.bytes, item.status
 
 
+@app.command()
 def send(
     pipeline: PipelineArgument,
     outcome: Outcome | None = typer.Option(
@@ -99,6 +136,7 @@ def send(
         raise typer.Exit(1)
 
 
+@app.command()
 def discard(
     pipeline: PipelineArgument,
     execute: ExecuteAsShownOption = False,
@@ -134,7 +172,7 @@ def discard(
     if execute and expect is None:
         raise typer.BadParameter("--execute requires --expect, the fingerprint that is shown without --execute")
     options = {"outcome": outcome, "error": error, "id": unsent_id}
-    command = f"tidegate dlq discard {pipeline}"
+    command = f"tidegate unsent discard {pipeline}"
     command += "".join(f" --{name} {value}" for name, value in options.items() if value is not None)
     chosen = Chosen(outcome, error, unsent_id)
     found = ledger.discardable(pipeline, chosen)
@@ -204,17 +242,17 @@ def _print(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> None:
         option = "--may-overwrite" if refused in (NEWER, GONE, TOMBSTONE) else "--may-double"
         lifted = f"To send them anyway, add {option}. " if refused.may_be_lifted else ""
         print_line(
-            f"{plural(number, 'message')} not sent: {refused.why}. {lifted}To discard them: tidegate dlq discard "
+            f"{plural(number, 'message')} not sent: {refused.why}. {lifted}To discard them: tidegate unsent discard "
             f"{pipeline}"
         )
     for name, number in done.failed.items():
         print_line(f"{plural(number, 'message')} failed again: {name}")
     if done.stopped:
-        print_line(f"The rest was not tried. Once Kafka accepts messages again: tidegate dlq send {pipeline}")
+        print_line(f"The rest was not tried. Once Kafka accepts messages again: tidegate unsent send {pipeline}")
     if number := sum(count.messages for count in poison):
         names = ", ".join(sorted({count.error_name for count in poison}))
         print_line(
             f"{plural(number, 'message')} not tried, because no broker accepts them as they are ({names}). Once "
-            f"the topic accepts them: tidegate dlq send {pipeline} --outcome poison. Otherwise: tidegate dlq "
+            f"the topic accepts them: tidegate unsent send {pipeline} --outcome poison. Otherwise: tidegate unsent "
             f"discard {pipeline} --outcome poison"
         )

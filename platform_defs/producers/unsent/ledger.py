@@ -143,8 +143,8 @@ class UnsentLedger:
         ):
             if locking.execute(queries()["hold_unsent"], {"pipeline": pipeline}).fetchone() != (True,):
                 raise PipelineHeld(
-                    f"another `tidegate dlq send` or `tidegate dlq discard` is running on {pipeline}. Nothing was "
-                    "changed. Wait until it ends"
+                    f"another `tidegate unsent send` or `tidegate unsent discard` is running on {pipeline}. Nothing "
+                    "was changed. Wait until it ends"
                 )
             yield HeldUnsent(connection, pipeline, locking)
 
@@ -213,7 +213,7 @@ class HeldUnsent:
             if found != shown:
                 raise ChangedMeanwhile(
                     f"the undelivered messages of {self.pipeline} have changed since they were shown; nothing was "
-                    f"discarded. Check again: tidegate dlq discard {self.pipeline}"
+                    f"discarded. Check again: tidegate unsent discard {self.pipeline}"
                 )
 
     def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:

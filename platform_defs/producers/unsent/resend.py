@@ -1,4 +1,4 @@
-"""`tidegate dlq send`: undelivered messages are searched for in the log, and sent again if they are not there.
+"""`tidegate unsent send`: undelivered messages are searched for in the log, and sent again if they are not there.
 
 1. Lock the pipeline's messages for this process, and wait until an earlier one that died cannot send any more.
 2. Refuse messages that cannot be searched for: another cluster or topic, deleted by retention, or without an id.
@@ -31,7 +31,7 @@ MAX_BYTES = 16_000_000  # of their content, sent before their outcomes are recor
 SLACK = 5.0  # seconds after message.timeout.ms in which a broker may still write received messages
 OF_ONE = {"_UNKNOWN_PARTITION"}  # errors that do not affect other messages
 DEFAULT_OUTCOMES: tuple[Outcome, ...] = ("not_written", "unknown")
-WAITING = "an earlier tidegate dlq send did not end and may still be sending: waiting for {:.0f} s"
+WAITING = "an earlier tidegate unsent send did not end and may still be sending: waiting for {:.0f} s"
 
 
 class Sender(Protocol):

@@ -162,7 +162,8 @@ def _not_among(earlier: Iterable[Aborted], messages: Iterable[Message]) -> list[
 
 def _of_batch(failure: NotDelivered, partition: int | None) -> NotDelivered:
     """Return the failure with the outcome for one message. Brokers refuse a batch as a whole, for its size or for one
-    message in it: `dlq send` finds the bad message by sending each alone. What librdkafka refused has no partition yet.
+    message in it: `unsent send` finds the bad message by sending each alone. What librdkafka refused has no partition
+    yet.
     """
     if failure.outcome != "poison" or partition is None:
         return failure
@@ -209,5 +210,5 @@ def kept_where(sink: UnsentSink) -> str:
         where = f"{sink.files.folder} ({sink.in_files:,} of them, because Postgres did not accept them: {sink.away})"
     return (
         f"{many} not delivered {'is' if sink.kept == 1 else 'are'} kept in {where}. Once Kafka is available again: "
-        f"tidegate dlq send {sink.pipeline}"
+        f"tidegate unsent send {sink.pipeline}"
     )

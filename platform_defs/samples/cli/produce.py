@@ -49,7 +49,7 @@ def produce(
         [], metavar="NAME=VALUE", help="A librdkafka option; may be repeated.", show_default="none"
     ),
     ids: bool = typer.Option(
-        True, help="Add the header tidegate-id to each message, so that tidegate dlq send can find it in the log."
+        True, help="Add the header tidegate-id to each message, so that tidegate unsent send can find it in the log."
     ),
     output: OutputOption = Output.human,
 ) -> None:
@@ -60,7 +60,7 @@ def produce(
     framed JSON use the schema registered under its subject. This command never
     registers a schema: use tidegate contract register. It stops at the first
     message that Kafka does not acknowledge, with exit code 1; undelivered
-    messages are kept for tidegate dlq send.
+    messages are kept for tidegate unsent send.
 
     \b
     JSON:
@@ -68,7 +68,7 @@ def produce(
       produced    messages passed to the producer: good, tombstones, bad
       delivered   messages acknowledged (with acks=0: written to the socket)
       failed      messages not acknowledged, by librdkafka's error code
-      unsent      messages that are kept for tidegate dlq send
+      unsent      messages that are kept for tidegate unsent send
       bad         dead letters to expect, by reason
       partitions  delivered messages, by partition
       latency_ms  p50, p99, max, from the call to the acknowledgement

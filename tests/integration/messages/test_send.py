@@ -232,7 +232,7 @@ def test_messages_that_are_not_acknowledged_are_named_and_kept(desk: Desk, prese
     assert (answer["sent"], answer["failed"], answer["unsent"]) == ((0, 2, 2) if whole else (1, 1, 1))
     assert answer["messages"][1]["error"] == "MSG_SIZE_TOO_LARGE"
     assert f"({'values 1 to 2' if whole else 'value 2'}): " in text.stderr
-    assert f"tidegate dlq send {desk.name}" in text.stderr
+    assert f"tidegate unsent send {desk.name}" in text.stderr
     counts = UnsentLedger(desk.world.endpoints.postgres_url).counts(desk.name, None, None)
     assert sum(count.messages for count in counts) == answer["unsent"]
 

@@ -39,9 +39,9 @@ def test_what_is_sent_while_all_brokers_are_away_is_kept_to_the_message_and_come
         message, complained = producing.communicate(timeout=120)
     sent = json.loads(message)
     assert producing.returncode == 1
-    assert f"tidegate dlq send {PIPELINE}" in complained
+    assert f"tidegate unsent send {PIPELINE}" in complained
     assert sent["unsent"] == sent["produced"] - sent["delivered"] > 0
-    listed = tidegate("dlq", "list", PIPELINE, "--unsent", "-o", "json").document
+    listed = tidegate("unsent", "list", PIPELINE, "-o", "json").document
     assert listed["unsent"] == sent["unsent"]
     first = tidegate("dlq", "send", PIPELINE, "-o", "json")
     assert first.code == 0, first.stderr

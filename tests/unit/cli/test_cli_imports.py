@@ -15,8 +15,8 @@ SYSTEMS = {*HEAVY, "psycopg", "confluent_kafka", "pyarrow", "numpy"}
 SUBCOMMANDS = ["stack up", "stack down", "stack status", "stack reset", "ui up", "ui down", "ui status"]
 SUBCOMMANDS += ["topics list", "topics describe", "topics plan", "topics apply", "topics import", "topics delete"]
 SUBCOMMANDS += ["groups list", "groups describe", "groups watch", "groups reset", "groups delete"]
-SUBCOMMANDS += ["presets show", "dlq list", "dlq show", "contract diff", "contract apply", "contract check"]
-SUBCOMMANDS += ["contract validate"]
+SUBCOMMANDS += ["dlq list", "dlq show", "contract diff", "contract apply", "contract check"]
+SUBCOMMANDS += ["contract validate", "unsent list", "unsent send", "unsent discard"]
 SUBCOMMANDS += ["contract export", "contract register", "contract import", "schema list", "schema show", "schema fetch"]
 SUBCOMMANDS += ["cluster health", "cluster skew", "cluster elect", "cluster reassign plan", "cluster reassign apply"]
 SUBCOMMANDS += ["cluster reassign status", "cluster reassign cancel", "demo delivery", "demo groups"]
@@ -34,7 +34,6 @@ def test_every_module_of_a_command_is_listed() -> None:
     has = {
         ".".join(path.relative_to(folder).with_suffix("").parts)
         for path, text in texts.items()
-        if path.parts[-3] != "producers" or path.parent.name == "cli"  # they belong to commands of others
         if "typer.Typer(" in text
         or any(f"\ndef {name}(" in text for name in (names if path.stem == "cli" else {path.stem} & {*names}))
     }
@@ -72,3 +71,12 @@ def test_version_is_that_of_the_package() -> None:
     from importlib.metadata import version
 
     assert tidegate("--version").stdout == f"tidegate {version('tidegate')}\n"
+
+
+@pytest.mark.parametrize("old", ["dlq list PIPELINE --unsent", "dlq send PIPELINE", "dlq discard PIPELINE"])
+def test_the_former_words_for_undelivered_messages_are_accepted_with_a_warning(old: str) -> None:
+    called = CliRunner().invoke(app, [*old.split(), "--help"])
+    verb = old.split()[1]
+    assert called.exit_code == 0
+    assert f"tidegate unsent {verb}" in called.stderr
+    assert f"unsent {verb} [OPTIONS]" in called.stdout

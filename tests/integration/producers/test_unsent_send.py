@@ -1,4 +1,4 @@
-"""`tidegate dlq send`: an undelivered message comes into the log once, whatever happened at its first try."""
+"""`tidegate unsent send`: an undelivered message comes into the log once, whatever happened at its first try."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -278,7 +278,7 @@ def test_while_postgres_is_away_messages_wait_in_a_file_and_are_taken_in_once(de
     with pytest.raises(NotDelivered), desk.producer(sink) as producer:
         producer.send(Message(bytes(1_500_000)))
     assert (sink.kept, sink.in_files, len(desk.files.waiting())) == (1, 1, 1)
-    assert "dlq send" in kept_where(sink)
+    assert "unsent send" in kept_where(sink)
     assert "Postgres did not accept them" in kept_where(sink)
     assert desk.files.take_in(desk.ledger.keep) == 1
     assert desk.open() == {"MSG_SIZE_TOO_LARGE": 1}
