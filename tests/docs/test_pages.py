@@ -1,6 +1,7 @@
 """Lists that pages keep by hand agree with the code: files to touch, error classes."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -23,6 +24,20 @@ def test_every_file_that_contributing_names_is_there() -> None:
     named = re.findall(r"`((?:platform_defs|resources|tests|docs|assets)/[\w./-]*)`", page)
     assert len(named) > 25
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_an_entry_of_contributing_names_every_file_that_its_example_is_in() -> None:
+    """An entry gives a search for its example; each file that the search prints is named, or its folder is."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    entries = re.split(r"^\*\*", page.partition("## Add ...")[2], flags=re.MULTILINE)
+    searches = {entry: search for entry in entries if (search := re.search(r"`(git grep [^`]*)`", entry))}
+    assert len(searches) >= 6
+    missing = list[str]()
+    for entry, search in searches.items():
+        printed = subprocess.run(shlex.split(search[1]), cwd=ROOT, capture_output=True, check=True, text=True)
+        named = tuple(re.findall(r"`(platform_defs/[\w./-]*)`", entry))
+        missing += [f"{search[1]}: {path}" for path in printed.stdout.split() if not path.startswith(named)]
+    assert missing == []
 
 
 def test_every_page_that_code_and_tests_name_is_there() -> None:
