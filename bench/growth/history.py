@@ -25,7 +25,7 @@ from platform_defs.ledger.published import Published
 from platform_defs.lineage.events import OpenLineageEvents
 from platform_defs.offsets import OffsetRange, TopicView
 from platform_defs.pipelines.reporting.events import materializations
-from platform_defs.pipelines.reporting.row_counts import row_count
+from platform_defs.pipelines.reporting.reporter import row_count
 from platform_defs.postgres.connection import connect
 
 MESSAGES = 10  # of a batch

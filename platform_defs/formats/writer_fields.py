@@ -1,17 +1,19 @@
 """The fields of a writer's schema, for people, and how they differ from a contract's."""
 
-from collections.abc import Container
+import json
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from platform_defs.contract.document.yaml_scalar import yaml_scalar
-from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.column_types import JSON, ColumnType
 from platform_defs.contract.model.contract import Contract, Field
-from platform_defs.contract.model.message_path import spell_path
+from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.contract.model.reserved import column_mistake
 from platform_defs.contract.reader.names import snake_case
-from platform_defs.formats.blocks.writer_field import WriterField
-from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.json.schema_types import Node, column_of, kinds_of, meant, node, required_by
 
 MAX_FIELDS = 500  # of a schema that are shown
 
@@ -40,8 +42,6 @@ def fields_of(writer: WriterSchema, record: str = "") -> tuple[WriterField, ...]
 
             found = protobuf_fields(writer, record)
         case "json":
-            from platform_defs.formats.json.schema_fields import json_fields
-
             found = json_fields(writer)
     return tuple(islice(found, MAX_FIELDS))
 
@@ -101,3 +101,28 @@ def _reads(item: Field, field: WriterField) -> bool:
         return item.number == field.number and item.path[:-1] == field.path[:-1]
     theirs = (field.path, *field.spelled_as)
     return any(one[: len(other)] == other[: len(one)] for one in (item.path, *item.aliases) for other in theirs)
+
+
+def json_fields(writer: WriterSchema) -> Iterator[WriterField]:
+    """See `writer_fields.fields_of`. Keys that the schema has by condition are not included."""
+    try:
+        root = node(json.loads(writer.document))
+    except (ValueError, RecursionError) as wrong:
+        raise SchemaNotCompatible([f"the schema is not JSON: {wrong}"]) from None
+    top, _ = meant(root, root)
+    return _within((), top or {}, root, optional=False)
+
+
+def _within(path: MessagePath, of: Node, root: Node, *, optional: bool) -> Iterator[WriterField]:
+    always = required_by(of)
+    for name, raw in node(of.get("properties")).items():
+        place, (found, nullable) = (*path, name), meant(raw, root)
+        lacking = optional or nullable or name not in always
+        if found and node(found.get("properties")) and len(place) < MAX_LEVELS:
+            yield from _within(place, found, root, optional=lacking)
+        else:
+            column = column_of(found, root) if found is not None else JSON
+            kinds = " or ".join(sorted((kinds_of(raw, root) or frozenset()) - {"null"})) or "any"
+            written = found.get("format") if found else None
+            words = f"{kinds} ({written})" if isinstance(written, str) else kinds  # string (date-time)
+            yield WriterField(place, words, lacking, column)

@@ -6,12 +6,13 @@ its tables are reported: selecting `bank/balances` alone is allowed, and does no
 
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import dagster as dg
+import psutil
 from pydantic import Field
 
 from platform_defs.contract.model.contract import Contract, Table
@@ -360,3 +361,13 @@ def _origin(contract: Contract, table: Table, name: str) -> str:
     if field is None:
         return "Computed by the transform."
     return field.description or f"{field.place} of the message."
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process and its children. Pages that they share count in each."""
+    own = psutil.Process()
+    found = 0
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.Error):  # it may end meanwhile
+            found += process.memory_info().rss
+    return found

@@ -23,11 +23,12 @@ from platform_defs.kafka.topic_description import (
     DescribedReplica,
     ReadingContract,
     ReadingGroup,
+    Segment,
     TopicDescription,
 )
 from platform_defs.offsets import PartitionView
 from platform_defs.stack import stack
-from platform_defs.topics.segments import segments_of
+from platform_defs.stack.state import kafka_folder
 
 PATIENCE = 6.0  # seconds for the log folders of a broker: one that has just died does not answer
 Sizes = Mapping[tuple[int, int], int]  # bytes by broker and partition
@@ -145,3 +146,16 @@ def _reading(found: Contracts, topic: str) -> tuple[ReadingContract, ...]:
         if one.may_read(topic)
     )
     return (*good, *broken)
+
+
+def segments_of(home: Path, broker: int, topic: str, partition: int) -> tuple[Segment, ...]:
+    """Return the segments of a replica, oldest first; none if the broker does not have it. A broker that is down still
+    has its files.
+    """
+    found = list[Segment]()
+    for path in sorted((kafka_folder(home, broker) / "data" / f"{topic}-{partition}").glob("*.log")):
+        try:
+            found.append(Segment(name=path.name, size=path.stat().st_size))
+        except FileNotFoundError:  # deleted meanwhile
+            continue
+    return tuple(found)

@@ -22,7 +22,7 @@ from platform_defs.contract.keys.contract_keys import REQUIRED, SECTIONS, TYPES,
 from platform_defs.contract.keys.field_sources import SOURCES
 from platform_defs.contract.model.column_types import FIXED, ColumnType, column_type
 from platform_defs.contract.model.contract import Contract, Field
-from platform_defs.contract.model.expectations import EXPECTATIONS
+from platform_defs.contract.reader.batch_rules import EXPECTATIONS
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.producer_options.java_names import JAVA, JavaOption

@@ -6,7 +6,6 @@ from datetime import date
 from typing import Any, cast
 
 from platform_defs.contract.evolution.statements import literal
-from platform_defs.contract.model.array_literals import array_literal
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.values import contract_value
@@ -50,3 +49,13 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return rf"\x{value.hex()}"
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def array_literal(texts: Iterable[str]) -> str:
+    """Return the array of these elements, each formatted as its own type."""
+    return "{" + ",".join(map(_quoted, texts)) + "}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from platform_defs.contract.evolution.changes import Change, ChangeClass
-from platform_defs.contract.evolution.rules import rule_changes
 from platform_defs.contract.model.column_types import ColumnType
-from platform_defs.contract.model.contract import Contract, Field, OtherRecords
+from platform_defs.contract.model.contract import Contract, Field, OtherRecords, RowRule
 from platform_defs.contract.model.message_path import spell_path
+from platform_defs.contract.model.row_rules import loosens, wanted
 from platform_defs.contract.odcs_writer import context_of
 
 _FREE, _BREAKS = ChangeClass.FREE, ChangeClass.BREAKS_PRODUCERS
@@ -174,3 +174,28 @@ def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
         what = f"field {new.name}: {', '.join(map(spell_path, after))} in the message"
         sentence = "it is found by its number" if by_number else "it is found under each of these names"
         yield Change("~", what, _FREE, sentence, column=new.name)
+
+
+def rule_changes(old: Field, new: Field) -> Iterator[Change]:
+    """Yield changes of the rules besides `required`, which also affects the column."""
+    before = {rule.kind: rule for rule in old.rules if rule.kind != "required"}
+    after = {rule.kind: rule for rule in new.rules if rule.kind != "required"}
+    for rule in before.values():
+        if rule.kind not in after:
+            yield _looser(f"{rule.name}: {wanted(rule)}", "-", rule)
+    for rule in after.values():
+        if (was := before.get(rule.kind)) is None:
+            yield _tighter(f"{rule.name}: {wanted(rule)}", "+", rule)
+        elif was.argument != rule.argument:
+            what = f"{rule.name}: {wanted(was)} -> {wanted(rule)}"
+            yield _looser(what, "~", was) if loosens(was, rule) else _tighter(what, "~", rule)
+
+
+def _looser(what: str, sign: str, rule: RowRule) -> Change:
+    sentence = "messages that break it become rows from now on"
+    return Change(sign, what, ChangeClass.FREE, sentence, column=rule.field, rule=rule.name)
+
+
+def _tighter(what: str, sign: str, rule: RowRule) -> Change:
+    sentence = "messages that break it become dead letters from now on; existing rows stay"
+    return Change(sign, what, ChangeClass.BREAKS_PRODUCERS, sentence, column=rule.field)

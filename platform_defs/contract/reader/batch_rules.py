@@ -8,7 +8,6 @@ from open_data_contract_standard.model import SchemaObject
 from platform_defs.contract.document.node import Node, as_list, as_mapping, one_of
 from platform_defs.contract.keys.schema_keys import BATCH_RULE
 from platform_defs.contract.model.contract import BatchRule, Disposition, Severity
-from platform_defs.contract.model.expectations import EXPECTATIONS
 from platform_defs.contract.model.reserved import rule_mistake
 from platform_defs.contract.reader.names import checked_name
 
@@ -65,3 +64,53 @@ def _implementation(node: Node[Any]) -> tuple[str, Node[dict[str, Any] | None]]:
     if not isinstance(arguments.value, dict | None):
         raise arguments.refused("arguments must be a mapping, such as {column: amount, min_value: 0}")
     return str(expectation.value), arguments
+
+
+EXPECTATIONS = (
+    "ExpectColumnDistinctValuesToBeInSet",
+    "ExpectColumnDistinctValuesToContainSet",
+    "ExpectColumnDistinctValuesToEqualSet",
+    "ExpectColumnMaxToBeBetween",
+    "ExpectColumnMeanToBeBetween",
+    "ExpectColumnMedianToBeBetween",
+    "ExpectColumnMinToBeBetween",
+    "ExpectColumnMostCommonValueToBeInSet",
+    "ExpectColumnPairValuesAToBeGreaterThanB",
+    "ExpectColumnPairValuesToBeEqual",
+    "ExpectColumnPairValuesToBeInSet",
+    "ExpectColumnProportionOfNonNullValuesToBeBetween",
+    "ExpectColumnProportionOfUniqueValuesToBeBetween",
+    "ExpectColumnQuantileValuesToBeBetween",
+    "ExpectColumnStdevToBeBetween",
+    "ExpectColumnSumToBeBetween",
+    "ExpectColumnToExist",
+    "ExpectColumnUniqueValueCountToBeBetween",
+    "ExpectColumnValueLengthsToBeBetween",
+    "ExpectColumnValueLengthsToEqual",
+    "ExpectColumnValueZScoresToBeLessThan",
+    "ExpectColumnValuesToBeBetween",
+    "ExpectColumnValuesToBeInSet",
+    "ExpectColumnValuesToBeInTypeList",
+    "ExpectColumnValuesToBeNull",
+    "ExpectColumnValuesToBeOfType",
+    "ExpectColumnValuesToBeUnique",
+    "ExpectColumnValuesToMatchLikePattern",
+    "ExpectColumnValuesToMatchLikePatternList",
+    "ExpectColumnValuesToMatchRegex",
+    "ExpectColumnValuesToMatchRegexList",
+    "ExpectColumnValuesToNotBeInSet",
+    "ExpectColumnValuesToNotBeNull",
+    "ExpectColumnValuesToNotMatchLikePattern",
+    "ExpectColumnValuesToNotMatchLikePatternList",
+    "ExpectColumnValuesToNotMatchRegex",
+    "ExpectColumnValuesToNotMatchRegexList",
+    "ExpectCompoundColumnsToBeUnique",
+    "ExpectMulticolumnSumToEqual",
+    "ExpectSelectColumnValuesToBeUniqueWithinRecord",
+    "ExpectTableColumnCountToBeBetween",
+    "ExpectTableColumnCountToEqual",
+    "ExpectTableColumnsToMatchOrderedList",
+    "ExpectTableColumnsToMatchSet",
+    "ExpectTableRowCountToBeBetween",
+    "ExpectTableRowCountToEqual",
+)

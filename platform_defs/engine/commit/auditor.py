@@ -4,9 +4,13 @@ Importing Great Expectations takes seconds, so this file imports it only when a 
 and no pipeline without batch rules pays for it.
 """
 
+import gc
+import importlib.util
 import os
+import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite, isnan
@@ -18,7 +22,6 @@ from platform_defs.engine.ports.run_ports import AuditView
 from platform_defs.errors import BadInput, LedgerAway
 from platform_defs.postgres.connection import session_uri
 from platform_defs.postgres.sqlalchemy_sessions import with_sessions
-from platform_defs.settings.imports import import_at_first_use, uncollected
 
 
 def warm_up(contracts: Iterable[Contract]) -> None:
@@ -168,3 +171,32 @@ def _source(url: str) -> Any:
     context.variables.save = lambda: None
     # Pinged before use: a pooled connection does not outlive a restart of Postgres.
     return context.data_sources.add_sql(name="staging", connection_string=url, kwargs={"pool_pre_ping": True})
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Turn off garbage collection of cycles inside, in every thread: an import makes hundreds of thousands of objects
+    that all stay, and each collection walks through them again.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def import_at_first_use(name: str) -> None:
+    """Make `from package import module` yield a module that is executed at the first access to an attribute.
+
+    `name`: package.module. Does nothing if it is imported already. Raises ModuleNotFoundError without the package.
+    """
+    if name in sys.modules or (spec := importlib.util.find_spec(name)) is None or spec.loader is None:
+        return
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    package, _, attribute = name.rpartition(".")
+    setattr(sys.modules[package], attribute, module)  # or the package asks the module for its own specification

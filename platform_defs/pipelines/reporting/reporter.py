@@ -14,9 +14,11 @@ from functools import partial
 from math import inf
 
 import dagster as dg
+import psycopg
+from psycopg import sql
 
 from platform_defs import offsets
-from platform_defs.contract.model.contract import CheckResult, Contract
+from platform_defs.contract.model.contract import CheckResult, Contract, Table
 from platform_defs.contract.redaction import stored_checks
 from platform_defs.dagster.run_session import runs_with_session
 from platform_defs.dagster.runs import scheduled
@@ -34,7 +36,8 @@ from platform_defs.pipelines.reporting.collected import groups, together
 from platform_defs.pipelines.reporting.events import Tally, evaluation, materializations, sentence
 from platform_defs.pipelines.reporting.halts import not_halted
 from platform_defs.pipelines.reporting.new_schemas import new_schemas
-from platform_defs.pipelines.reporting.row_counts import row_count
+from platform_defs.postgres.connection import connect, database_errors
+from platform_defs.postgres.tables import identifier
 from platform_defs.settings.settings import settings
 from platform_defs.stack.endpoints import Endpoints
 
@@ -256,3 +259,19 @@ class Reporter:
             self.context.log.warning(f"everything is committed, but not every listener could be notified: {error}")
             return isinstance(error, (LedgerAway, *STORAGE_AWAY))
         return False
+
+
+LIMIT = "200ms"  # for counting; a batch must not wait for a large table
+
+
+def row_count(ledger: Ledger, contract: Contract, table: Table, batch_id: int) -> int | None:
+    """Return the rows of `table` after the batch: an append's from the ledger, else counted; None if that is slow."""
+    if table.disposition == "append":
+        return ledger.rows_so_far(contract.pipeline, batch_id)
+    with connect(ledger.url) as connection, database_errors("table"):
+        connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(LIMIT)))
+        try:
+            row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(identifier(table.name))).fetchone()
+        except psycopg.errors.QueryCanceled:
+            return None
+    return row[0] if row else None

@@ -1,18 +1,24 @@
 """From a schema to a contract: infers the pipeline, topic and table, and notes what was inferred."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from platform_defs.contract.document.node import as_list
+from platform_defs.contract.document.yaml_scalar import yaml_scalar
 from platform_defs.contract.keys.wire_keys import standard_wire
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Column, Contract, Field, Format, Table
-from platform_defs.contract.model.message_path import spell_path
+from platform_defs.contract.model.message_path import MessagePath, spell_path
+from platform_defs.contract.model.reserved import column_mistake, pipeline_mistake, table_mistake
 from platform_defs.contract.model.topic import TOPIC
+from platform_defs.contract.odcs_writer import document
+from platform_defs.contract.reader.names import snake_case
 from platform_defs.errors import BadInput
+from platform_defs.formats.blocks.excerpt import printable
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.schemas.conversion.column_names import column_names, pipeline_name, plain_name, table_name
-from platform_defs.schemas.conversion.contract_yaml import contract_yaml
 from platform_defs.schemas.conversion.found import FoundField, FoundMessage
+from platform_defs.schemas.conversion.tree import unique
 
 VALUE = "-value"  # behind the topic, in the subject of its values
 SUFFIXES: Mapping[str, Format] = {".avsc": "avro", ".proto": "protobuf", ".json": "json"}
@@ -137,3 +143,91 @@ def _notes(contract: Contract, message: FoundMessage, wanted: Wanted) -> list[st
         found.append("compatibility NONE: producers own the schema, and the registry's level is not changed")
     found += [f"{spell_path(item.path)}: {item.note}" for item in message.fields if item.note]
     return [*found, *message.notes]
+
+
+_LONGEST = 63  # bytes: Postgres cuts longer names
+_ROOM = 4  # for a number behind it, or as much before it
+
+
+def column_names(paths: Iterable[MessagePath]) -> dict[MessagePath, str]:
+    """Return a name for each path: its keys in lower case, joined by _; with a number behind if that is taken."""
+    found, taken = dict[MessagePath, str](), set[str]()
+    for path in paths:
+        name = unique(_column(path), taken.__contains__, "_")
+        taken.add(name)
+        found[path] = name
+    return found
+
+
+def pipeline_name(domain: str, name: str) -> str:
+    """Return an id for the pipeline."""
+    wanted = name if name == domain else f"{domain}_{name}"
+    cut = wanted[: _LONGEST - 2 * _ROOM].rstrip("_")
+    return cut if pipeline_mistake(cut) is None else f"topic_{cut}"
+
+
+def table_name(domain: str, name: str) -> str:
+    """Return a table in the schema named after the domain."""
+    table = f"{domain}.{name}"
+    return table if table_mistake(table) is None else f"of_{table}"
+
+
+def plain_name(text: str, otherwise: str) -> str:
+    """Return `text` as a name of lower-case letters, digits and _; `otherwise` if that leaves nothing."""
+    return (snake_case(text) or snake_case(f"x {text}") or otherwise)[: _LONGEST - _ROOM].strip("_") or otherwise
+
+
+def _column(path: MessagePath) -> str:
+    name = snake_case(" ".join(path)) or snake_case(path[-1]) or snake_case(f"field {path[-1]}") or "field"
+    cut = name[: _LONGEST - 2 * _ROOM].rstrip("_")
+    return cut if column_mistake(cut) is None else f"{cut}_value"
+
+
+_WIDEST = 116  # characters of a comment
+
+
+def contract_yaml(contract: Contract, notes: Iterable[str], of_fields: Mapping[str, str]) -> str:
+    """Return the text of the file, which `odcs.load` reads. `of_fields`: the note on a field, by its name."""
+    comments = (line for note in notes for line in _comment(note))
+    head = "# Imported from a schema. The following was inferred:"
+    return "\n".join([head, *comments, *_mapping(document(contract), "", of_fields), ""])
+
+
+def _mapping(written: Mapping[str, Any], indent: str, notes: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a mapping. Custom properties and columns are one line each."""
+    in_a_line = written.get("physicalType") == "table"
+    for key, value in _keys(written):
+        if (items := as_list(value)) is None:
+            yield f"{indent}{key}: {yaml_scalar(value)}"
+            continue
+        yield f"{indent}{key}:"
+        for item in items:
+            if in_a_line or key == "customProperties":
+                yield f"{indent}  - {{{', '.join(f'{name}: {yaml_scalar(one)}' for name, one in _keys(item))}}}"
+            else:
+                first, *rest = _mapping(item, f"{indent}    ", notes)
+                note = notes.get(item["name"], "") if key == "properties" else ""
+                yield f"{indent}  - {first.strip()}{f' # {_one_line(note)}' if note else ''}"
+                yield from rest
+
+
+def _keys(written: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the keys, without a physicalType that repeats the logicalType."""
+    for key, value in written.items():
+        if key != "physicalType" or value != written.get("logicalType"):
+            yield key, value
+
+
+def _comment(text: str) -> Iterator[str]:
+    """Yield the lines of a comment, wrapped between words."""
+    line = "# -"
+    for word in _one_line(text).split(" "):
+        if len(line) + len(word) + 1 > _WIDEST:
+            yield line
+            line = "#  "
+        line = f"{line} {word}"
+    yield line
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))[:500]

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.producers.latencies import Latencies
-from platform_defs.producers.message import DeliveryCounts, Ids, sent_before
+from platform_defs.producers.message import DeliveryCounts, Ids, Latencies, sent_before
 
 seconds = st.lists(st.floats(1e-6, 600.0), min_size=1, max_size=200)
 

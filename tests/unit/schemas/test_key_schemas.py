@@ -6,7 +6,7 @@ import pytest
 
 from platform_defs.contract.model.contract import Contract, Framing, WireFormat
 from platform_defs.ledger.answers import Part, UsedSchema
-from platform_defs.schemas.dagster.key_schemas import keys_apart
+from platform_defs.schemas.dagster.check import keys_apart
 
 CONTRACT = Contract("p", "1", "d", "", "t", "avro", (), (), wire=WireFormat(key_format="avro"))
 

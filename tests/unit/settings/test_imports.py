@@ -5,7 +5,7 @@ import sys
 
 LATER = """
 import sys
-from platform_defs.settings.imports import import_at_first_use
+from platform_defs.engine.commit.auditor import import_at_first_use
 import_at_first_use("xml.dom.minidom")
 from xml.dom import minidom
 assert type(minidom).__name__ == "_LazyModule", type(minidom)

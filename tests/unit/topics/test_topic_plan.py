@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from platform_defs.ledger.answers import Reader
+from platform_defs.topics.apply import difference
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
 from platform_defs.topics.plan import Plan, plan_of
-from platform_defs.topics.stale_plan import difference
 from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig
 from tests.unit.topics.topic_model import after, applied, cluster, topic
 
