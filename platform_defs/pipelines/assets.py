@@ -32,7 +32,6 @@ from platform_defs.dagster.keys import (
     table_key,
     topic_key,
 )
-from platform_defs.dagster.run_memory import resident_bytes
 from platform_defs.dagster.run_session import LEDGER_TAG, RunSession
 from platform_defs.dagster.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
 from platform_defs.dagster.storage import STORAGE_AWAY

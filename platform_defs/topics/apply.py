@@ -10,6 +10,7 @@ from platform_defs.cluster.ledger import TopicsLedger
 from platform_defs.contract.reader.catalogue import BrokenContract, read_contracts
 from platform_defs.contract.reader.topics_file import NAME, read_topics_file
 from platform_defs.errors import BadInput
+from platform_defs.errors.words import plural
 from platform_defs.topics.admin import TopicAdmin
 from platform_defs.topics.declared import Declarations, Declared, declarations
 from platform_defs.topics.evidence import Witness
@@ -238,7 +239,7 @@ def _what(seen: Seen, now: ObservedTopic) -> str:
     if seen.topic_id != now.topic_id:
         return f"it was deleted and recreated (its id was {seen.topic_id} and is now {now.topic_id})"
     if len(seen.replicas) != len(now.partitions):
-        return f"it had {len(seen.replicas)} partitions and now has {len(now.partitions)}"
+        return f"it had {plural(len(seen.replicas), 'partition')} and now has {len(now.partitions)}"
     if seen.replicas != now.replicas:
         return "the replicas of its partitions have changed"
     names = sorted({*seen.overrides, *now.overrides})

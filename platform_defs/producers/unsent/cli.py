@@ -18,12 +18,15 @@ from platform_defs.cli.options import (
 from platform_defs.cli.output import (
     Output,
     OutputOption,
+    answer_each,
     print_answer,
+    print_documents,
     print_line,
     print_table,
     progress,
 )
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
+from platform_defs.errors import TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.producers.outcomes import Outcome
 
@@ -61,6 +64,15 @@ def list_(
                  tries, failed_at, bytes, status, settled_at, settled_by,
                  settled_reason, settled_partition, settled_offset
     """
+    documents = answer_each(pipelines, lambda pipeline: _list(pipeline, reason, outcome, limit, output))
+    if output is Output.json:
+        print_documents(documents)
+    if any(isinstance(document, TidegateError) for document in documents.values()):
+        raise typer.Exit(1)
+
+
+def _list(pipeline: str, reason: str | None, outcome: Outcome | None, limit: int, output: Output) -> dict[str, Any]:
+    """Return the messages that producers could not deliver, and print them for a person."""
     ledger = taken_in(pipeline)
     counts = ledger.counts(pipeline, reason, outcome)
     found = ledger.lines(pipeline, reason, outcome, limit)
