@@ -51,7 +51,8 @@ class Window:
         until = part.next if self.last else max([start, *(high for _, high in part.covered)])
         covered = [span for span in part.covered if span[1] > part.forgotten]
         covered += [(max(low, start), high) for low, high in part.covered if start < high <= part.forgotten]
-        return replace(part, start=start, next=until, covered=covered, skips=within(part.skips, start, until))
+        skipped_until = max([until, *(high for _, high in part.skips)]) if self.last else until
+        return replace(part, start=start, next=until, covered=covered, skips=within(part.skips, start, skipped_until))
 
 
 WHOLE = Window()

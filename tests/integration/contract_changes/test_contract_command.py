@@ -14,9 +14,7 @@ from tests.support.world import World
 def test_the_command_shows_what_it_would_do_and_does_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     before = views(world)
     after = with_field(before)
-    monkeypatch.setattr(
-        "platform_defs.settings.contracts.find_contract", lambda name: {after.name: after.contract}[name]
-    )
+    monkeypatch.setattr("platform_defs.settings.contracts.find_pipeline", {after.name: after}.__getitem__)
     asked = CliRunner().invoke(app, ["contract", "diff", after.name, "--messages", "3", "-o", "json"])
     shown = json.loads(asked.stdout)
     assert (shown["version"], shown["becomes"], shown["bump"], shown["applied"]) == ("1.0.0", "1.1.0", "minor", False)
@@ -36,9 +34,7 @@ def test_a_contract_that_the_ledger_does_not_have_is_said_to_be_unknown(
 ) -> None:
     pipeline = views(world)
     world.rows("update tidegate.pipeline set contract_digest = null where name = %s", pipeline.name)
-    monkeypatch.setattr(
-        "platform_defs.settings.contracts.find_contract", lambda name: {pipeline.name: pipeline.contract}[name]
-    )
+    monkeypatch.setattr("platform_defs.settings.contracts.find_pipeline", {pipeline.name: pipeline}.__getitem__)
     for command in (["diff"], ["apply"], ["apply", "--yes"]):
         answer = CliRunner().invoke(app, ["contract", command[0], pipeline.name, *command[1:]])
         assert "The previous contract is unknown" in answer.output

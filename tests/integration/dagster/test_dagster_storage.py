@@ -62,7 +62,7 @@ compute_logs:
   module: dagster._core.storage.local_compute_log_manager
   class: LocalComputeLogManager
   config: {{base_dir: {logs}}}
-run_launcher: {{module: tests.integration.pipelines.test_dagster_storage, class: OwnLauncher}}
+run_launcher: {{module: tests.integration.dagster.test_dagster_storage, class: OwnLauncher}}
 concurrency: {{runs: {{max_concurrent_runs: 7}}}}
 """
 

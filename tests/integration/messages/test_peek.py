@@ -21,6 +21,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.messages.chosen_topic import ChosenTopic
 from platform_defs.messages.peek import Peek, filter_of
 from platform_defs.messages.peek_ranges import Start
+from platform_defs.settings.contracts import ASSETS
 from tests.support.commands import Called, invoke
 from tests.support.own_home import TIDEGATE
 from tests.support.waiting import BOUND, wait_for
@@ -41,6 +42,7 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keep:
         (tmp_path / contract.domain).mkdir(exist_ok=True)
         path = tmp_path / contract.domain / f"{contract.pipeline}.odcs.yaml"
         path.write_text(odcs_writer.text(replace(contract, tables=contract.tables[:1])))
+        path.with_name(f"{contract.pipeline}.py").write_bytes((ASSETS / "bank" / "transfers.py").read_bytes())
         monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
 
     return write

@@ -126,6 +126,7 @@ def test_messages_that_were_deleted_while_a_pipeline_was_halted_are_told_and_not
     """The batch was to be published with its ten dead letters, and four of its messages are gone from the log."""
     pipeline = world.new_pipeline("append", transform=None, dead_letter_share=0.1, dead_letter_minimum=5)
     monkeypatch.setattr("platform_defs.settings.contracts.find_contract", lambda _: pipeline.contract)
+    monkeypatch.setattr("platform_defs.settings.contracts.find_pipeline", lambda _: pipeline)
     world.send(pipeline, [b"bad"] * 10, partition=0)
     assert halted(world, pipeline) == "too_many_dead_letters"
     before = invoke("resolve", pipeline.name, code=0)
@@ -178,6 +179,7 @@ def test_nothing_is_decided_about_a_batch_whose_log_is_another_one(world: World)
 def test_a_halt_is_shown_though_its_log_cannot_be_described(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = world.new_pipeline()
     monkeypatch.setattr("platform_defs.settings.contracts.find_contract", lambda _: pipeline.contract)
+    monkeypatch.setattr("platform_defs.settings.contracts.find_pipeline", lambda _: pipeline)
     with world.open_run(pipeline) as context:
         context.ledger.halt(KeepsFailing(tries=10, error_class="Broken", error="it broke"))
     admin = world.admin()  # named: a future is cancelled when its client is collected

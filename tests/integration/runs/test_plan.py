@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from typer.testing import CliRunner, Result
 
 from platform_defs.cli.main import app
-from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.commit.publish import STEPS
@@ -36,9 +35,7 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
     """Return a function that calls `tidegate plan` for a test's own pipeline, which is not in assets/."""
 
     def call(pipeline: Pipeline, *more: str) -> Result:
-        monkeypatch.setattr(
-            "platform_defs.settings.contracts.find_contract", lambda name: {pipeline.name: pipeline.contract}[name]
-        )
+        monkeypatch.setattr("platform_defs.settings.contracts.find_pipeline", {pipeline.name: pipeline}.__getitem__)
         monkeypatch.setattr("platform_defs.settings.contracts.with_transform", lambda _: pipeline)
         return CliRunner().invoke(app, ["plan", pipeline.name, *more])
 
@@ -386,14 +383,14 @@ def test_commands_take_several_pipelines_and_one_that_fails_hides_no_other(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipelines = {pipeline.name: pipeline for pipeline in (world.new_pipeline(), world.new_pipeline())}
-    monkeypatch.setattr("platform_defs.settings.contracts.find_pipeline", pipelines.__getitem__)
 
-    def find_contract(name: str) -> Contract:
+    def find_pipeline(name: str) -> Pipeline:
         if name not in pipelines:
             raise BadInput(f"there is no pipeline {name}")
-        return pipelines[name].contract
+        return pipelines[name]
 
-    monkeypatch.setattr("platform_defs.settings.contracts.find_contract", find_contract)
+    monkeypatch.setattr("platform_defs.settings.contracts.find_pipeline", find_pipeline)
+    monkeypatch.setattr("platform_defs.settings.contracts.find_contract", lambda name: find_pipeline(name).contract)
 
     def run(*arguments: str) -> tuple[int, Any]:
         done = CliRunner().invoke(app, [*arguments, "-o", "json"])

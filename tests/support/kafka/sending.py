@@ -38,6 +38,8 @@ class Desk:
         path = self.folder / domain / f"{name}.odcs.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
+        if (transform := ASSETS / f"{shipped}.py").exists():
+            path.with_name(f"{name}.py").write_bytes(transform.read_bytes())
 
     def make_topic(self) -> None:
         self.world.create_topic(self.topic)

@@ -106,6 +106,7 @@ def ask_each_client(options: Mapping[str, Any]) -> list[str]:
     reader.close()
     producer = new_client({**QUIET, **options}, "asynchronous")
     wait_for(lambda: is_refused(producer))
+    producer.close()  # or it would log into the next test
     place = Place("t", 0)
     assert Trial(options, seconds=0.5).read([place])[place]
     return [str(error.value) for error in (of_partitions, of_groups, of_kafka_python, of_topics)]

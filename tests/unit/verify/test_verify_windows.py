@@ -92,6 +92,12 @@ def test_what_the_ledger_lacks_or_has_twice_is_seen_in_windows_if_and_only_if_it
         )
 
 
+def test_a_skip_past_the_position_is_seen_in_the_last_window() -> None:
+    part = Partition(0, "id", 0, 1, [(0, 1)], ManySpans(), [(1, 3)])
+    assert _bad(part)
+    assert _bad(Window(0, 1, last=True).of(part))
+
+
 def test_pruned_ranges_count_from_where_the_window_begins_and_others_are_not_cut() -> None:
     pruned = Partition(0, "id", 0, 30, [(0, 10), (10, 25), (25, 30)], ManySpans(), [], forgotten=25)
     window = Window(5, 9, {0: 20})
