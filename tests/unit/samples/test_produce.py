@@ -27,7 +27,7 @@ from platform_defs.topics.steps import Create
 pytestmark = pytest.mark.long
 
 
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}  # as Endpoints.kafka_options
 
 
 @pytest.fixture
