@@ -26,14 +26,13 @@ from bench.reports.page import write_between
 from bench.waiting import PIPELINE, TOPIC, Messages, at_rate, one_by_one, wait_until, watched
 from platform_defs.dagster.keys import CONTINUOUS, HANDS_OVER, LEAVE
 from platform_defs.pipelines.sensors import IT_STAYS
-from platform_defs.settings.contracts import ASSETS
 from platform_defs.settings.settings import PROJECT_ROOT
 from platform_defs.stack import dagster_dev as ui
 from platform_defs.stack import stack
 from platform_defs.stack.endpoints import connection
 
 BEGIN, END = "<!-- bench.latency: begin -->", "<!-- bench.latency: end -->"
-TEMPLATE = ASSETS / "web" / "page_views.odcs.yaml"
+TEMPLATE = PROJECT_ROOT / "assets" / "web" / "page_views.odcs.yaml"
 QUIET = 20.0  # seconds without messages, for the CPU
 BATCHES = "SELECT count(*), avg(messages) FROM tidegate.batch WHERE committed_at >= to_timestamp(%s)"
 EVENTS = (

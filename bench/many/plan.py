@@ -6,14 +6,13 @@ from pathlib import Path
 from shutil import copy, copytree, ignore_patterns
 from typing import Literal
 
-from platform_defs.settings.contracts import ASSETS
 from platform_defs.settings.settings import PROJECT_ROOT
 
 Kind = Literal["trickle", "busy", "halted", "bad contract", "failing transform"]
 
 PARTITIONS = 10
 TRICKLE, BUSY = 1, 200  # messages a second
-TEMPLATE = ASSETS / "web" / "page_views.odcs.yaml"
+TEMPLATE = PROJECT_ROOT / "assets" / "web" / "page_views.odcs.yaml"
 BROKEN = ("logicalType: timestamp", "logicalType: timestmp")
 FAILING = '''"""A transform that always fails."""
 
@@ -72,7 +71,7 @@ def write_project(folder: Path, planned: tuple[Planned, ...]) -> None:
         copy(PROJECT_ROOT / file, folder)
     domain = folder / "assets" / "many"
     domain.mkdir(parents=True)
-    copy(ASSETS / "__init__.py", folder / "assets")
+
     for pipeline in planned:
         for name, text in _files(pipeline):
             (domain / name).write_text(text)

@@ -8,6 +8,8 @@ any of these, so forking after it is safe.
 # ^ an import here is its own purpose
 
 import gc
+import os
+import sys
 
 import confluent_kafka
 import orjson
@@ -28,6 +30,8 @@ import platform_defs.engine.task.task
 import platform_defs.kafka.source
 
 if __name__ == "__main__":
+    # What transforms import is found where the driver found it (spark/session.py), after all that is installed.
+    sys.path += [path for path in os.environ.get("TIDEGATE_PYTHONPATH", "").split(os.pathsep) if path not in sys.path]
     platform_defs.engine.task.same_install.here()  # records the code just imported, whatever happens to the files
     gc.freeze()  # the imports stay: no collection (there is one after each task) walks through them
     manager()

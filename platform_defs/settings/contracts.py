@@ -1,4 +1,5 @@
-"""The contracts of this installation: those under assets/, or in the folder that TIDEGATE_CONTRACTS names.
+"""The user's contracts: in the folder given, else in that of TIDEGATE_CONTRACTS, else in `assets/` of the nearest
+folder upwards from the working directory that has contracts.
 
 To add a pipeline, add a file: nothing is registered anywhere. contract/reader/catalogue.py finds and reads
 them; these are its functions, for that folder.
@@ -9,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_defs.contract.reader import catalogue
-from platform_defs.contract.reader.catalogue import ASSETS, BrokenContract, Catalogue, Contracts, with_transform
+from platform_defs.contract.reader.catalogue import BrokenContract, Catalogue, Contracts, with_transform
+from platform_defs.settings.project import has_contracts, no_contracts
 from platform_defs.settings.settings import settings
 
 if TYPE_CHECKING:
@@ -20,12 +22,14 @@ if TYPE_CHECKING:
 
 
 def read_contracts(folder: Path | None = None) -> Contracts:
-    """Return the contracts of every domain. If two claim the same pipeline or table, neither is good."""
-    return catalogue.read_contracts(folder or _chosen())
+    """Return the contracts of every domain; none outside a project. If two claim the same pipeline or table, neither is
+    good.
+    """
+    return catalogue.read_contracts(folder or settings().contracts_folder)
 
 
 def find_all(folder: Path | None = None) -> Catalogue:
-    """Return the pipelines of every domain, their transforms imported."""
+    """Return the pipelines of every domain, their transforms imported. Raises BadInput outside a project."""
     return catalogue.find_all(folder or _chosen())
 
 
@@ -42,11 +46,14 @@ def find_pipeline(name: str, folder: Path | None = None) -> Pipeline:
 
 
 def _chosen() -> Path:
-    return settings().contracts_folder
+    chosen, folder = settings(), settings().contracts_folder
+    # A contract with another name, or in another folder, is an error of its own, and does not hide the rest.
+    if chosen.contracts is None and not (has_contracts(folder) or catalogue.contract_files(folder)):
+        raise no_contracts()
+    return folder
 
 
 __all__ = [
-    "ASSETS",
     "BrokenContract",
     "Catalogue",
     "Contracts",

@@ -19,17 +19,25 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from platform_defs.errors import BadInput
 from platform_defs.settings import variables
 from platform_defs.settings.postgres_address import NOT_ENCODED, is_readable
+from platform_defs.settings.project import contracts_upwards, project_upwards
 from platform_defs.settings.variables import FILE, KAFKA_PREFIX, PREFIX, REGISTRY_PREFIX
 
-INTERNAL = ("TIDEGATE_CRASH_POINT", "TIDEGATE_UI")  # for the crash tests, and for the processes of `tidegate ui`
+INTERNAL = (  # for the crash tests, the processes of `tidegate ui`, and Spark's Python workers
+    "TIDEGATE_CRASH_POINT",
+    "TIDEGATE_UI",
+    "TIDEGATE_PYTHONPATH",
+)
 
 
 _REGISTRY = re.compile(r"https?://(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@]+)(?::\d+)?(?:[/?#][^\s@]*)?")
 
 
 def _project_root() -> Path:
+    """Return the project that the process was started in; else the clone that this file is in, or the working
+    directory.
+    """
     installed = Path(__file__).resolve().parents[2]
-    return installed if (installed / "pyproject.toml").exists() else Path.cwd()
+    return project_upwards() or (installed if (installed / "pyproject.toml").exists() else Path.cwd())
 
 
 PROJECT_ROOT = _project_root()
@@ -196,10 +204,8 @@ class Settings(BaseSettings):
 
     @property
     def contracts_folder(self) -> Path:
-        """The folder with the contracts: the one given, or the project's."""
-        from platform_defs.contract.reader.catalogue import ASSETS  # most users of the settings read no contract
-
-        return self.contracts or ASSETS
+        """The folder with the contracts: the one given, or `assets/` of the nearest folder upwards that has some."""
+        return self.contracts or contracts_upwards()
 
     @property
     def embeds_kafka(self) -> bool:
@@ -269,7 +275,10 @@ class Setting:
 
 def _setting(name: str) -> Setting:
     field = Settings.model_fields[name]
-    in_project = {"home": ".tidegate in the project's folder", "contracts": "assets in the project's folder"}
+    in_project = {
+        "home": ".tidegate in the project's folder",
+        "contracts": "`assets` of the nearest folder upwards that has contracts",
+    }
     default = in_project.get(name, field.default)
     default = f"{default:g}" if isinstance(default, float) else default
     example = field.examples[0] if field.examples else None

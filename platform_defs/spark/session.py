@@ -51,14 +51,15 @@ QUOTING = (
 def spark_config(given: Settings | None = None) -> dict[str, str]:
     """Return Spark's settings for a run: UTC, Arrow, workers kept warm, nothing written outside TIDEGATE_HOME."""
     given = given or settings()
-    scratch = given.home / "spark"
+    scratch, here = given.home / "spark", given.spark_master is None  # executors elsewhere have folders of their own
     return {
         "spark.master": given.spark_master or LOCAL_MASTER,
         "spark.app.name": "tidegate",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
-        **(LOCAL_DRIVER if given.spark_master is None else {}),  # executors elsewhere must reach the driver
+        **(LOCAL_DRIVER if here else {}),  # executors elsewhere must reach the driver
+        **({"spark.executorEnv.TIDEGATE_PYTHONPATH": os.pathsep.join(sys.path)} if here else {}),
         **(ENCRYPTED if _shares_a_secret(given) else {}),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

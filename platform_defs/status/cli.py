@@ -196,7 +196,10 @@ def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -
     for item in broken:
         print_line(f"{item.name} cannot be used: {item.error}")
     if not found and not broken:
-        print_line("There are no pipelines. To add one, write a contract: assets/<domain>/<name>.odcs.yaml")
+        print_line(
+            "There are no pipelines. To add one, write a contract, assets/<domain>/<name>.odcs.yaml, or "
+            "create a project: tidegate init"
+        )
 
 
 def _print_one(item: PipelineLag) -> None:

@@ -14,8 +14,10 @@ from threading import Lock
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 
-_CATALOGUE = Path("assets/__init__.py")  # Tidegate's own, as are its two folders: its version covers them
-_TIDEGATES = {"platform_defs", "resources"}  # in the project's root only: a domain may have such a folder too
+_TIDEGATES = {
+    "platform_defs",
+    "tidegate",
+}  # in a clone: the version covers them. In the root only
 _LIBRARIES = {"site-packages", "dist-packages"}  # wherever they are
 
 # CPython 3.11 counts the depth of a syntax tree for all threads together: if a finalizer lets another thread parse
@@ -100,5 +102,5 @@ def _files(module: tuple[str, ...], root: Path) -> Iterator[Path]:
         for file in (folder / "__init__.py", folder.with_suffix(".py")):
             inside = file.relative_to(root)
             own = inside.parts[0] not in _TIDEGATES and _LIBRARIES.isdisjoint(inside.parts)
-            if own and inside != _CATALOGUE and file.is_file():
+            if own and file.is_file():
                 yield file

@@ -1,4 +1,4 @@
-"""The contracts of every domain under assets/: a folder each, with `<name>.odcs.yaml` and, if wanted, `<name>.py`.
+"""The contracts of every domain in a folder: a subfolder each, with `<name>.odcs.yaml` and, if wanted, `<name>.py`.
 
 `read_contracts` reads the contracts alone, without importing Spark; `find_all` imports their transforms as well. A
 contract or transform that cannot be used affects no other: it is returned as a BrokenContract, with the error to show.
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-ASSETS = Path(__file__).parents[3] / "assets"
 _HEAD = 1 << 20  # characters of a file that are searched for signs of a contract
 _LIKE_A_CONTRACT = re.compile(r"""\bkind["']?\s*:\s*["']?DataContract\b|\bphysicalType["']?\s*:\s*["']?topic\b""")
 
@@ -111,7 +110,7 @@ def contract_files(folder: Path) -> list[Path]:
     return sorted(path for path in files if path.stem.lower().endswith(".odcs") or _reads_like_a_contract(path))
 
 
-def read_contracts(folder: Path = ASSETS) -> Contracts:
+def read_contracts(folder: Path) -> Contracts:
     """Return the contracts of every domain. If two claim the same pipeline or table, neither is good."""
     return read_files(contract_files(folder), folder)
 
@@ -138,7 +137,7 @@ def read_files(paths: Iterable[Path], folder: Path | None = None) -> Contracts:
     return Contracts(tuple(good), tuple(sorted(broken, key=lambda item: item.path)))
 
 
-def find_all(folder: Path = ASSETS) -> Catalogue:
+def find_all(folder: Path) -> Catalogue:
     """Return the pipelines of every domain, their transforms imported."""
     return load_pipelines(read_contracts(folder))
 
@@ -154,7 +153,7 @@ def load_pipelines(contracts: Contracts) -> Catalogue:
     return Catalogue(tuple(pipelines), tuple(sorted(broken, key=lambda item: item.path)))
 
 
-def find_contract(name: str, folder: Path = ASSETS) -> Contract:
+def find_contract(name: str, folder: Path) -> Contract:
     """Return the contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
     found = read_contracts(folder).chosen([name])
     for item in found.broken:
@@ -162,7 +161,7 @@ def find_contract(name: str, folder: Path = ASSETS) -> Contract:
     return found.good[0]
 
 
-def find_pipeline(name: str, folder: Path = ASSETS) -> Pipeline:
+def find_pipeline(name: str, folder: Path) -> Pipeline:
     """Return the pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the
     transform.
     """
@@ -277,11 +276,17 @@ def _path(contract: Contract) -> Path:
 
 
 def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
-    """Return the function `transform` of the file, imported as `assets.<domain>.<name>`."""
+    """Return the function `transform` of the file, imported as `assets.<domain>.<name>`: with the name of the folder of
+    contracts, as the file itself would be. What the file imports is found above that folder as well, after all that is
+    installed.
+    """
     name = path.stem
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise BadInput(f"{name!r} is not a Python module name; rename the contract and its transform", file=str(path))
-    full_name = f"assets.{path.parent.name}.{name}"
+    contracts = path.resolve().parents[1]
+    if str(contracts.parent) not in sys.path:
+        sys.path.append(str(contracts.parent))  # it stays: a function may import later
+    full_name = f"{contracts.name}.{path.parent.name}.{name}"
     spec = importlib.util.spec_from_file_location(full_name, path, loader=_Compiled(full_name, str(path)))
     if spec is None or spec.loader is None:
         raise BadInput("cannot be imported", file=str(path))

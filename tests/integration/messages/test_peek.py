@@ -21,9 +21,9 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.messages.chosen_topic import ChosenTopic
 from platform_defs.messages.peek import Peek, filter_of
 from platform_defs.messages.peek_ranges import Start
-from platform_defs.settings.contracts import ASSETS
 from tests.support.commands import Called, invoke
 from tests.support.own_home import TIDEGATE
+from tests.support.shipped import ASSETS
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World, transfer, transfers
 from tests.unit.registry.registry_double import registry_double, says

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
 from platform_defs.errors import BadInput
-from platform_defs.settings.contracts import ASSETS
 from platform_defs.stack import dagster_dev as dagster
 from platform_defs.stack.endpoints import Endpoints
+from tests.support.shipped import ASSETS
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from platform_defs.definitions import compose
 from platform_defs.errors import Halt, MessagesSuspected, TidegateError
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.resolve.settlement import propose, settle
-from platform_defs.settings.contracts import ASSETS
 from tests.support.commands import tidegate
 from tests.support.dagster_runs import execute, failure, table_keys
+from tests.support.shipped import ASSETS
 from tests.support.world import KeptSpark, World, transfer, transfers
 
 MARK = "Zq7Planted"  # the beginning of every planted text

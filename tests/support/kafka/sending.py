@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from platform_defs.settings.contracts import ASSETS
 from tests.support.commands import Called, invoke
+from tests.support.shipped import ASSETS
 from tests.support.world import World
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from platform_defs.settings.contracts import ASSETS
 from platform_defs.topics.admin import TopicAdmin
 from platform_defs.topics.observed import ObservedTopic
 from tests.support.commands import Called, invoke
+from tests.support.shipped import ASSETS
 from tests.support.world import World
 
 DECLARED = re.compile(r"    customProperties:.*\n      - \{property: partitions.*\n      - \{property: config.*\n")

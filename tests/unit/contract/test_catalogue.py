@@ -206,7 +206,7 @@ def test_transforms_of_one_name_in_two_domains_are_two_modules(folder: Path) -> 
     shop, web = (find_pipeline(f"{domain}_same", folder).transform for domain in ("shop", "web"))
     assert shop
     assert web
-    assert (shop.__module__, web.__module__) == ("assets.shop.same", "assets.web.same")
+    assert (shop.__module__, web.__module__) == (f"{folder.name}.shop.same", f"{folder.name}.web.same")
     messages: object = None
     made = [of(messages) for of in (shop, web)]  # pyright: ignore[reportArgumentType]  # no Spark here
     assert made == ["shop", "web"]

@@ -66,6 +66,7 @@ def of(project: Path, shapes: tuple[str, ...] = ("shape",), from_batch: int = 1)
 
 def test_it_covers_the_transform_and_what_that_imports_from_the_project(project: Path) -> None:
     assert [name for name, _ in find_pipeline("orders", project / "assets").sources] == [
+        "assets/__init__.py",
         "assets/resources/units.py",
         "assets/shop/orders.py",
         "assets/shop/platform_defs/inner.py",
@@ -81,7 +82,14 @@ def test_it_covers_the_transform_and_what_that_imports_from_the_project(project:
 
 @pytest.mark.parametrize(
     "name",
-    ["assets/shop/orders.py", "assets/shop/rates.py", "assets/web/more.py", "lib2/beside.py", "lib2/__init__.py"],
+    [
+        "assets/__init__.py",
+        "assets/shop/orders.py",
+        "assets/shop/rates.py",
+        "assets/web/more.py",
+        "lib2/beside.py",
+        "lib2/__init__.py",
+    ],
 )
 def test_a_changed_source_changes_it(project: Path, name: str) -> None:
     before, path = of(project), project / name
@@ -89,7 +97,7 @@ def test_a_changed_source_changes_it(project: Path, name: str) -> None:
     assert of(project) != before
 
 
-@pytest.mark.parametrize("name", ["assets/shop/sibling.py", "assets/__init__.py", "platform_defs/__init__.py"])
+@pytest.mark.parametrize("name", ["assets/shop/sibling.py", "platform_defs/__init__.py"])
 def test_a_sibling_does_not(project: Path, name: str) -> None:
     before = of(project)
     (project / name).write_text("# changed\n")

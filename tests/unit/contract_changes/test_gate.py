@@ -11,8 +11,8 @@ import pytest
 from platform_defs.contract_changes import gate as gates
 from platform_defs.contract_changes.cli.gate_answer import show
 from platform_defs.contract_changes.gate import gate
-from platform_defs.settings.contracts import ASSETS
 from tests.support.commands import HEAVY, tidegate
+from tests.support.shipped import ASSETS
 from tests.unit.registry.registry_double import registry_double, says
 
 pytestmark = pytest.mark.long

@@ -13,7 +13,8 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import CONTRACT_LOADS
 from platform_defs.definitions import composable, compose
 from platform_defs.pipelines.broken import broken_assets, evaluation, not_shown
-from platform_defs.settings.contracts import ASSETS, BrokenContract, Catalogue, find_all
+from platform_defs.settings.contracts import BrokenContract, Catalogue, find_all
+from tests.support.shipped import ASSETS
 
 PAGE_VIEWS = ASSETS / "web" / "page_views.odcs.yaml"
 TRANSFERS = ASSETS / "bank" / "transfers.odcs.yaml"

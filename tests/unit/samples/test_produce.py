@@ -23,6 +23,7 @@ from platform_defs.samples.sending import Sending
 from platform_defs.settings import contracts
 from platform_defs.topics import admin as topic_admin
 from platform_defs.topics.steps import Create
+from tests.support.shipped import ASSETS
 
 pytestmark = pytest.mark.long
 
@@ -33,7 +34,7 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}  # as Endpoints
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the shipped contracts and transforms, which produce reads instead."""
-    for path in [*contracts.ASSETS.glob("*/*.odcs.yaml"), *contracts.ASSETS.glob("*/*.py")]:
+    for path in [*ASSETS.glob("*/*.odcs.yaml"), *ASSETS.glob("*/*.py")]:
         (tmp_path / path.parent.name).mkdir(exist_ok=True)
         shutil.copy(path, tmp_path / path.parent.name)
     monkeypatch.setattr(contracts, "find_contract", partial(contracts.find_contract, folder=tmp_path))

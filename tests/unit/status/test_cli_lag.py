@@ -14,7 +14,7 @@ from platform_defs.cli.main import app
 from platform_defs.errors import BadInput, LedgerTooNew, TopicMissing
 from platform_defs.ledger.answers import LineageBacklog, PipelineStatus
 from platform_defs.offsets import TopicView
-from platform_defs.settings import contracts
+from tests.support.shipped import ASSETS
 
 NONE: Mapping[str, LineageBacklog] = MappingProxyType({})
 
@@ -22,7 +22,7 @@ NONE: Mapping[str, LineageBacklog] = MappingProxyType({})
 @pytest.fixture
 def broken_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the broken contract, alone in its folder; no system is ever reached."""
-    good = (contracts.ASSETS / "web" / "page_views.odcs.yaml").read_text()
+    good = (ASSETS / "web" / "page_views.odcs.yaml").read_text()
     (tmp_path / "web").mkdir()
     path = tmp_path / "web" / "page_views.odcs.yaml"
     path.write_text(good.replace("format: json", "format: jsno", 1))
