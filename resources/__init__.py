@@ -1,13 +1,5 @@
-"""The resources of this code location, by the names that ops and assets ask for."""
+"""The resources of this code location, for assets of your own in it."""
 
-from platform_defs.dagster.run_session import RunSession
-from platform_defs.producers.dagster_resource import KafkaProducerResource
-from platform_defs.spark.session import SparkResource
+from platform_defs.code_location import RESOURCES as TIDEGATES
 
-RESOURCES = {
-    "spark": SparkResource(),  # a session for each run
-    "run_session": RunSession(),
-    "kafka_producer": KafkaProducerResource(),
-}
-
-__all__ = ["RESOURCES", "KafkaProducerResource", "RunSession", "SparkResource"]
+RESOURCES = {"spark": TIDEGATES["tidegate_spark"], "kafka_producer": TIDEGATES["tidegate_kafka_producer"]}

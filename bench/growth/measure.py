@@ -24,10 +24,10 @@ from typing_extensions import override
 from bench.ending import ended_by_signals, own_home, stack_up
 from bench.growth.history import MESSAGES, History, message
 from bench.paths import moved
+from platform_defs.code_location import compose
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.dagster.keys import DRAIN_JOB
-from platform_defs.definitions import compose
 from platform_defs.engine.commit import audit
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.ledger.ledger import Ledger

@@ -1,5 +1,7 @@
 """The names of topics, tables and checks in Dagster."""
 
+from collections.abc import Sequence
+
 import dagster as dg
 
 from platform_defs.contract.model.contract import Contract, Table
@@ -22,18 +24,18 @@ VERIFY_POOL = "verify"  # one run of it at a time (dagster.yaml), beside those t
 LAG_SENSOR = "lag"
 
 
-def table_key(table: str) -> dg.AssetKey:
-    """Return `bank/postings` for `bank.postings`."""
-    return dg.AssetKey(table.split("."))
+def table_key(table: str, prefix: Sequence[str] = ()) -> dg.AssetKey:
+    """Return `bank/postings` for `bank.postings`, below the prefix."""
+    return dg.AssetKey([*prefix, *table.split(".")])
 
 
-def topic_key(topic: str) -> dg.AssetKey:
-    """Return `kafka/bank.transfers` for `bank.transfers`: one part, since Kafka has no schemas."""
-    return dg.AssetKey(["kafka", topic])
+def topic_key(topic: str, prefix: Sequence[str] = ()) -> dg.AssetKey:
+    """Return `kafka/bank.transfers` for `bank.transfers`, below the prefix: one part, since Kafka has no schemas."""
+    return dg.AssetKey([*prefix, "kafka", topic])
 
 
 def table_keys(contract: Contract) -> list[dg.AssetKey]:
-    return [table_key(table.name) for table in contract.tables]
+    return [table_key(table.name, contract.asset_prefix) for table in contract.tables]
 
 
 def verify_key(contract: Contract) -> dg.AssetCheckKey:
@@ -41,7 +43,7 @@ def verify_key(contract: Contract) -> dg.AssetCheckKey:
 
     It has the pipeline's name because several pipelines may read one topic.
     """
-    return dg.AssetCheckKey(topic_key(contract.topic), f"verify_{contract.pipeline}")
+    return dg.AssetCheckKey(topic_key(contract.topic, contract.asset_prefix), f"verify_{contract.pipeline}")
 
 
 def is_row_table(contract: Contract, table: Table) -> bool:

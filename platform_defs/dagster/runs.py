@@ -58,16 +58,16 @@ def stays(run: DagsterRun) -> bool:
 
 def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:
     """Return the pipelines that the run was started for: those with a table, or its check, in its selection, or those
-    in the run config of a continuous run.
+    in the run config of a continuous run. Without a selection, a run of the job `drain` is for all of them, whatever
+    stands before the job's name.
     """
-    if run.job_name == CONTINUOUS_JOB:
+    if run.job_name.endswith(CONTINUOUS_JOB):
         ops: Any = run.run_config.get("ops", {})
-        config = ops.get(CONTINUOUS_OP, {}).get("config", {})
+        config = ops.get(f"{run.job_name.removesuffix(CONTINUOUS_JOB)}{CONTINUOUS_OP}", {}).get("config", {})
         return [contract.pipeline for contract in contracts if contract.pipeline in config.get("pipelines", ())]
-    if run.job_name != DRAIN_JOB and not run.job_name.startswith("__ASSET_JOB"):
-        return []
     if run.asset_selection is None and run.asset_check_selection is None:
-        return [contract.pipeline for contract in contracts]
+        whole = run.job_name.endswith(DRAIN_JOB) or run.job_name.startswith("__ASSET_JOB")
+        return [contract.pipeline for contract in contracts] if whole else []
     keys = {*(run.asset_selection or ()), *(check.asset_key for check in run.asset_check_selection or ())}
     return of_tables(keys, contracts)
 

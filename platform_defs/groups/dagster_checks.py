@@ -157,11 +157,15 @@ def group_checks(
     facts: Mapping[str, Facts | TidegateError],
     pipelines: Collection[str],
     client: KafkaGroups,
+    prefix: Sequence[str] = (),
 ) -> list[dg.AssetCheckEvaluation]:
-    """Return the check of each topic that could be described. Queries Kafka once, for partitions that lag."""
+    """Return the check of each topic that could be described. Queries Kafka once, for partitions that lag.
+
+    `prefix`: of the topics' assets.
+    """
     described = [name for name in topics if isinstance(views.get(name), TopicView)]
     if survey.problem is not None:
-        return [_not_known(name, survey.problem) for name in described]
+        return [_not_known(topic_key(name, prefix), survey.problem) for name in described]
     readings = {
         name: [one for one in survey.readings(name) if not _is_ours(one.group.group.name, pipelines)]
         for name in described
@@ -169,9 +173,10 @@ def group_checks(
     try:
         old = _old_until(readings, facts, client)
     except TidegateError as error:
-        return [_not_known(name, str(error)) for name in described]
+        return [_not_known(topic_key(name, prefix), str(error)) for name in described]
     return [
-        _check(name, [replace(one, near=_near(one, old)) for one in found], survey) for name, found in readings.items()
+        _check(topic_key(name, prefix), [replace(one, near=_near(one, old)) for one in found], survey)
+        for name, found in readings.items()
     ]
 
 
@@ -209,7 +214,7 @@ def _near(reading: Reading, old: Mapping[Place, int]) -> frozenset[Place]:
     )
 
 
-def _check(topic: str, readings: Sequence[Reading], survey: GroupSurvey) -> dg.AssetCheckEvaluation:
+def _check(topic: dg.AssetKey, readings: Sequence[Reading], survey: GroupSurvey) -> dg.AssetCheckEvaluation:
     bad = {one.group.group.name: one.at_risk for one in readings if one.at_risk}
     clauses = [
         f"{name}: {'; '.join(found[:NAMED])}{f'; and {len(found) - NAMED} more' if len(found) > NAMED else ''} "
@@ -222,7 +227,7 @@ def _check(topic: str, readings: Sequence[Reading], survey: GroupSurvey) -> dg.A
     )
     none = " ".join([good, *survey.incomplete])
     return dg.AssetCheckEvaluation(
-        asset_key=topic_key(topic),
+        asset_key=topic,
         check_name=GROUPS_WITHIN_RETENTION,
         passed=not bad,
         severity=dg.AssetCheckSeverity.WARN,
@@ -231,9 +236,9 @@ def _check(topic: str, readings: Sequence[Reading], survey: GroupSurvey) -> dg.A
     )
 
 
-def _not_known(topic: str, why: str) -> dg.AssetCheckEvaluation:
+def _not_known(topic: dg.AssetKey, why: str) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
-        asset_key=topic_key(topic),
+        asset_key=topic,
         check_name=GROUPS_WITHIN_RETENTION,
         passed=False,
         severity=dg.AssetCheckSeverity.WARN,

@@ -19,7 +19,7 @@ from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import outputs
 from platform_defs.contract.model.system_columns import DESCRIPTIONS, target_columns
-from platform_defs.dagster.jobs import NO_RETRIES
+from platform_defs.dagster.jobs import EXECUTOR, NO_RETRIES
 from platform_defs.dagster.keys import (
     BESIDE,
     CONTINUOUS_JOB,
@@ -53,10 +53,10 @@ ENDED = "the Spark session ended; the next run reads the remaining pipelines"
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 
 
-def table_assets(pipelines: Sequence[Pipeline]) -> list[dg.AssetsDefinition]:
+def table_assets(pipelines: Sequence[Pipeline], names: str = "") -> list[dg.AssetsDefinition]:
     """Return the tables of all pipelines under one op; those whose output names are taken there, under another."""
     groups = _without_clash(pipelines)
-    return [_definition(f"drain_topics{n or ''}", group, pipelines) for n, group in enumerate(groups)]
+    return [_definition(f"{names}drain_topics{n or ''}", group, pipelines) for n, group in enumerate(groups)]
 
 
 def _without_clash(pipelines: Sequence[Pipeline]) -> list[list[Pipeline]]:
@@ -88,13 +88,13 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
     )
     def drain_topics(
         context: dg.AssetExecutionContext,
-        spark: SparkResource,
-        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+        tidegate_spark: SparkResource,
+        tidegate_run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> Iterator[dg.MaterializeResult[None]]:
         selected = context.selected_asset_keys | {key.asset_key for key in context.selected_asset_check_keys}
         names = of_tables(selected, [item.contract for item in pipelines])
         with _failing_in_words(context.log), checks_kept(context):
-            _drain(context.op_execution_context, pipelines, names, spark)
+            _drain(context.op_execution_context, pipelines, names, tidegate_spark)
         yield from ()
 
     return drain_topics
@@ -106,27 +106,28 @@ class ContinuousConfig(dg.Config):
     pipelines: list[str] = Field(description="The pipelines that the run is started for.")
 
 
-def continuous_job(pipelines: Sequence[Pipeline]) -> dg.JobDefinition:
+def continuous_job(pipelines: Sequence[Pipeline], names: str = "") -> dg.JobDefinition:
     """Return the job of the run that stays for pipelines of low latency. It selects no assets: an asset that an
     unfinished run has selected counts as in progress, and what depends on it would not be started until the run ends.
     """
 
     @dg.op(
-        name=CONTINUOUS_OP,
+        name=f"{names}{CONTINUOUS_OP}",
         description="Loads topics into their tables as messages arrive. Each log line begins with the pipeline's name.",
     )
     def drain_continuously(
         context: dg.OpExecutionContext,
         config: ContinuousConfig,
-        spark: SparkResource,
-        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+        tidegate_spark: SparkResource,
+        tidegate_run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> None:
         with _failing_in_words(context.log):
-            _drain(context, pipelines, config.pipelines, spark)
+            _drain(context, pipelines, config.pipelines, tidegate_spark)
 
     @dg.job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        name=CONTINUOUS_JOB,
+        name=f"{names}{CONTINUOUS_JOB}",
         tags=NO_RETRIES,
+        executor_def=EXECUTOR,
         description="Loads new messages of the pipelines with a latency of a few seconds. The sensor `lag` starts it.",
     )
     def drain_continuous() -> None:
@@ -285,10 +286,10 @@ def _metadata(error: Exception) -> dict[str, Any]:
 
 
 def _spec(contract: Contract, table: Table) -> dg.AssetSpec:
-    source = topic_key(contract.topic) if is_row_table(contract, table) else table_key(contract.row_table.name)
+    prefix, source = contract.asset_prefix, contract.row_table.name
     return dg.AssetSpec(
-        table_key(table.name),
-        deps=[source],
+        table_key(table.name, prefix),
+        deps=[topic_key(contract.topic, prefix) if is_row_table(contract, table) else table_key(source, prefix)],
         skippable=True,
         description=_description(contract, table),
         group_name=contract.domain,

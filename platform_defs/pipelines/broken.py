@@ -37,8 +37,8 @@ class BrokenAsset:
         return str(self.broken.error)
 
 
-def broken_assets(broken: Sequence[BrokenContract]) -> list[BrokenAsset]:
-    """Return them, each with a key of its own.
+def broken_assets(broken: Sequence[BrokenContract], prefix: Sequence[str] = ()) -> list[BrokenAsset]:
+    """Return them, each with a key of its own, below the prefix.
 
     That is its row table's key if the contract could be read and no other broken contract claims that table, so that
     the table keeps its place and its history. Otherwise it is the file, `assets/bank/transfers.odcs.yaml`: tables and
@@ -49,17 +49,18 @@ def broken_assets(broken: Sequence[BrokenContract]) -> list[BrokenAsset]:
     for number, item in enumerate(broken):
         table = item.contract.row_table.name if item.contract else None
         key = table_key(table) if table and claims[table] == 1 else _file_key(item.path)
+        key = dg.AssetKey([*prefix, *key.path])
         if key in found:  # two files whose names differ in characters that Dagster rejects
             key = dg.AssetKey([*key.path[:-1], f"{key.path[-1]}_{number}"])
         found[key] = BrokenAsset(key, f"broken_{number}", _word(item.path.parent.name), item)
     return list(found.values())
 
 
-def broken_asset(shown: BrokenAsset) -> dg.AssetsDefinition:
+def broken_asset(shown: BrokenAsset, names: str = "") -> dg.AssetsDefinition:
     """Return the asset. Materializing it fails with the sentence, which its check shows too."""
 
     @dg.multi_asset(
-        name=shown.name,
+        name=f"{names}{shown.name}",
         specs=[
             dg.AssetSpec(
                 shown.key,
@@ -102,11 +103,11 @@ def evaluation(shown: BrokenAsset) -> dg.AssetCheckEvaluation:
     )
 
 
-def report_broken(broken: Sequence[BrokenAsset]) -> dg.SensorDefinition:
+def report_broken(broken: Sequence[BrokenAsset], names: str = "") -> dg.SensorDefinition:
     """Return a sensor that turns the checks red without a run."""
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        name=SENSOR,
+        name=f"{names}{SENSOR}",
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Reports contracts and transforms that cannot be used. Launches no runs.",

@@ -30,7 +30,7 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
     """Return the checks of a pipeline and its batches. A row rule never blocks: a message that breaks it becomes a dead
     letter.
     """
-    row_table = table_key(contract.row_table.name)
+    row_table = table_key(contract.row_table.name, contract.asset_prefix)
     by_row = [
         dg.AssetCheckSpec(name, asset=row_table, description=text, metadata={"evaluated": "for each message"})
         for name, text in audit.row_check_descriptions(contract).items()
@@ -38,7 +38,7 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
     by_batch = [
         dg.AssetCheckSpec(
             rule.name,
-            asset=table_key(rule.table),
+            asset=table_key(rule.table, contract.asset_prefix),
             description=rule.description,
             blocking=rule.severity == "blocking",
             metadata={"evaluated": "for each batch", "expectation": rule.expectation},
@@ -86,7 +86,7 @@ class VerifyConfig(dg.Config):
     )
 
 
-def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
+def verify_check(pipeline: Pipeline, names: str = "") -> dg.AssetChecksDefinition:
     """Return the check that reads the topic again, without the engine, and compares each message with the tables: what
     is new since the last check, or all of it.
     """
@@ -103,11 +103,11 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     )
 
     # Not `asset_check`: that would put the topic's name into the op's.
-    @dg.multi_asset_check(name=key.name, specs=[spec], pool=VERIFY_POOL)
+    @dg.multi_asset_check(name=f"{names}{key.name}", specs=[spec], pool=VERIFY_POOL)
     def verify(
         config: VerifyConfig,
-        spark: SparkResource,
-        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+        tidegate_spark: SparkResource,
+        tidegate_run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> dg.AssetCheckResult:
         from platform_defs.verify.incremental import verify_new  # slow imports, only for this run
         from platform_defs.verify.verify import verify as verify_whole
@@ -115,7 +115,7 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         try:
             compare = verify_whole if config.whole else verify_new
             with quoting_nothing(f"verify {contract.pipeline}", hides=True):
-                report = compare(pipeline, connection(), spark.session)
+                report = compare(pipeline, connection(), tidegate_spark.session)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from None  # Dagster would store its causes
         found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float)}

@@ -12,7 +12,6 @@ from platform_defs.dagster.run_session import tags_of_ledger
 from platform_defs.dagster.runs import unfinished
 from platform_defs.errors import TidegateError
 from platform_defs.pipelines.scheduler.survey import kept_survey
-from platform_defs.prune.dagster_job import JOB
 from platform_defs.stack.endpoints import connection
 
 NIGHTLY_PRUNE = "30 2 * * *"  # UTC; what is pruned is verified the same night
@@ -20,7 +19,7 @@ NIGHTLY_VERIFY = "0 3 * * *"
 WEEKLY_VERIFY = "0 5 * * 6"
 
 
-def nightly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
+def nightly_verify(job: AssetJob, contracts: Sequence[Contract], names: str = "") -> dg.ScheduleDefinition:
     """Return the schedule that runs the job `verify` of what is new every night, a run for each pipeline: a slow one
     hides no other.
     """
@@ -28,6 +27,7 @@ def nightly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleD
         "nightly_verify",
         job,
         contracts,
+        names,
         whole=False,
         cron_schedule=NIGHTLY_VERIFY,
         default_status=dg.DefaultScheduleStatus.RUNNING,
@@ -35,7 +35,7 @@ def nightly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleD
     )
 
 
-def weekly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
+def weekly_verify(job: AssetJob, contracts: Sequence[Contract], names: str = "") -> dg.ScheduleDefinition:
     """Return the schedule that runs the job `verify` of everything every week. Off until a person turns it on: it reads
     every topic.
     """
@@ -43,6 +43,7 @@ def weekly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDe
         "weekly_whole_verify",
         job,
         contracts,
+        names,
         whole=True,
         cron_schedule=WEEKLY_VERIFY,
         default_status=dg.DefaultScheduleStatus.STOPPED,
@@ -53,17 +54,17 @@ def weekly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDe
 
 
 def _verify(
-    name: str, job: AssetJob, contracts: Sequence[Contract], *, whole: bool, **more: Any
+    name: str, job: AssetJob, contracts: Sequence[Contract], names: str, *, whole: bool, **more: Any
 ) -> dg.ScheduleDefinition:
     @dg.schedule(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        name=name, job=job, execution_timezone="UTC", **more
+        name=f"{names}{name}", job=job, execution_timezone="UTC", **more
     )
     def each(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         ledger_id = _ledger_id()
         busy = {item.dagster_run.tags.get(VERIFIES) for item in unfinished(context.instance, ledger_id)}
         free = [contract for contract in contracts if contract.pipeline not in busy]
         moment = context.scheduled_execution_time.isoformat()
-        requests = [_request(contract, f"{name} {moment}", ledger_id, whole=whole) for contract in free]
+        requests = [_request(contract, f"{name} {moment}", ledger_id, names, whole=whole) for contract in free]
         return requests or dg.SkipReason("a verification of every pipeline is already running or queued")
 
     return each
@@ -77,21 +78,21 @@ def _ledger_id() -> str | None:
         return None
 
 
-def _request(contract: Contract, at: str, ledger_id: str | None, *, whole: bool) -> dg.RunRequest:
+def _request(contract: Contract, at: str, ledger_id: str | None, names: str, *, whole: bool) -> dg.RunRequest:
     key = verify_key(contract)
     return dg.RunRequest(
         run_key=f"{at} {contract.pipeline}",
         asset_check_keys=[key],
-        run_config={"ops": {key.name: {"config": {"whole": True}}}} if whole else None,
+        run_config={"ops": {f"{names}{key.name}": {"config": {"whole": True}}}} if whole else None,
         tags={VERIFIES: contract.pipeline, **tags_of_ledger(ledger_id)},
     )
 
 
-def nightly_prune() -> dg.ScheduleDefinition:
+def nightly_prune(job: dg.JobDefinition, names: str = "") -> dg.ScheduleDefinition:
     """Return the schedule that runs the job `prune` every night, before `verify`."""
     return dg.ScheduleDefinition(
-        name="nightly_prune",
-        job_name=JOB,
+        name=f"{names}nightly_prune",
+        job=job,
         cron_schedule=NIGHTLY_PRUNE,
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,

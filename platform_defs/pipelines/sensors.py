@@ -52,7 +52,7 @@ ENDED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CA
 
 
 def lag_sensor(
-    contracts: Sequence[Contract], jobs: Sequence[AssetJob | dg.JobDefinition], definitions: str
+    contracts: Sequence[Contract], jobs: Sequence[AssetJob | dg.JobDefinition], definitions: str, names: str = ""
 ) -> dg.SensorDefinition:
     """Return the sensor of these contracts; `definitions` is the digest of their pipelines.
 
@@ -60,7 +60,7 @@ def lag_sensor(
     """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        name=LAG_SENSOR,
+        name=f"{names}{LAG_SENSOR}",
         jobs=jobs,
         minimum_interval_seconds=min(max(EVERY, len(contracts) // PIPELINES), RARELY),
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -70,15 +70,20 @@ def lag_sensor(
         ),
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        return look(context.instance, contracts, kept_survey(connection()), context.cursor, definitions)
+        return look(context.instance, contracts, kept_survey(connection()), context.cursor, definitions, names)
 
     return sense_lag
 
 
 def look(
-    instance: DagsterInstance, contracts: Sequence[Contract], survey: Survey, cursor: str | None, definitions: str
+    instance: DagsterInstance,
+    contracts: Sequence[Contract],
+    survey: Survey,
+    cursor: str | None,
+    definitions: str,
+    names: str = "",
 ) -> dg.SensorResult:
-    """Run one tick. `definitions` is the digest of what Dagster has loaded.
+    """Run one tick. `definitions` is the digest of what Dagster has loaded; `names`, what the jobs' names begin with.
 
     Raises BrokerAway, LedgerAway, and BadInput for an unusable ledger.
     """
@@ -99,8 +104,8 @@ def look(
             instance.add_run_tags(run_id, {LEAVE: why})
     pause = partial(restart_pause, instance, ledger_id, definitions, now)
     most = most_at_once(instance, [item.contract for item in seen])
-    found = start(due_later, waits, for_now, most, now)
-    found = _both(found, keep_one(wanting, waits, for_good, pause, now))
+    found = start(due_later, waits, for_now, most, now, names)
+    found = _both(found, keep_one(wanting, waits, for_good, pause, now, names))
     busy = {name for item in others for name in selected(item.dagster_run, contracts)}
     free = [
         (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
@@ -190,7 +195,7 @@ def pause_after(failed: Sequence[tuple[float, float]], now: float) -> float:
 
 
 def keep_one(
-    seen: Sequence[Seen], waits: Waits, working: Working, pause: Callable[[], float], now: float
+    seen: Sequence[Seen], waits: Waits, working: Working, pause: Callable[[], float], now: float, names: str = ""
 ) -> dg.SensorResult | None:
     """Return a run request for the pipelines whose latency is a few seconds, if no run stays for them; or the reason
     why there is none. None if there are no such pipelines.
@@ -211,13 +216,14 @@ def keep_one(
         )
     if (seconds := pause()) > 0:
         return dg.SensorResult(skip_reason=f"the continuous run has failed and restarts in {seconds:.0f} s")
-    names = [item.contract.pipeline for item in seen]
-    why = f"a latency of less than {CONTINUOUS_BELOW:.0f} s: {', '.join(names)}"
+    pipelines = [item.contract.pipeline for item in seen]
+    why = f"a latency of less than {CONTINUOUS_BELOW:.0f} s: {', '.join(pipelines)}"
     tags = {STARTED_FOR: why[:1000], DEFINITIONS: working.definitions, CONTINUOUS: IT_STAYS}
     if working_ones := beside(working.scheduled, working.definitions):
         tags[BESIDE] = " ".join(working_ones)
-    config = {"ops": {CONTINUOUS_OP: {"config": {"pipelines": names}}}}
-    return dg.SensorResult(run_requests=[dg.RunRequest(job_name=CONTINUOUS_JOB, run_config=config, tags=tags)])
+    config = {"ops": {f"{names}{CONTINUOUS_OP}": {"config": {"pipelines": pipelines}}}}
+    request = dg.RunRequest(job_name=f"{names}{CONTINUOUS_JOB}", run_config=config, tags=tags)
+    return dg.SensorResult(run_requests=[request])
 
 
 def _waited(item: Seen, waits: Waits, now: float) -> float:
@@ -237,7 +243,9 @@ def _both(first: dg.SensorResult, second: dg.SensorResult | None) -> dg.SensorRe
     return dg.SensorResult(skip_reason="; ".join(filter(None, message)))
 
 
-def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: float) -> dg.SensorResult:
+def start(
+    seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: float, names: str = ""
+) -> dg.SensorResult:
     """Return a run request, or the reason why there is none. `most`: runs at once."""
     decided = {item.contract.pipeline: _decided(item, waits, working, now) for item in seen}
     due = sorted((item for item in decided.values() if isinstance(item, Due)), key=lambda item: item.since)
@@ -250,7 +258,8 @@ def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: 
     if working.looks_itself and not late:
         what = "it" if len(due) == 1 else "them"
         return dg.SensorResult(skip_reason=f"{_names(due)} due; the current run will read {what}")
-    return dg.SensorResult(run_requests=[_request((late if working.looks_itself else due)[:MOST], seen, working)])
+    chosen = (late if working.looks_itself else due)[:MOST]
+    return dg.SensorResult(run_requests=[_request(chosen, seen, working, f"{names}{DRAIN_JOB}")])
 
 
 def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | str:
@@ -268,7 +277,7 @@ def _should_have_begun(item: Due, seen: Seen) -> float:
     return max(item.since + seen.contract.limits.lag_seconds, retry_at.timestamp() if retry_at else 0.0)
 
 
-def _request(due: Sequence[Due], seen: Sequence[Seen], working: Working) -> dg.RunRequest:
+def _request(due: Sequence[Due], seen: Sequence[Seen], working: Working, job: str) -> dg.RunRequest:
     """Return a run for these. Their checks are not selected: those of a batch that is not read would be shown as
     skipped.
     """
@@ -280,7 +289,7 @@ def _request(due: Sequence[Due], seen: Sequence[Seen], working: Working) -> dg.R
         tags[BESIDE] = " ".join(working_ones)
     if len(due) == 1:
         tags[PIPELINE_TAG] = due[0].pipeline
-    return dg.RunRequest(job_name=DRAIN_JOB, asset_selection=keys, asset_check_keys=[], tags=tags)
+    return dg.RunRequest(job_name=job, asset_selection=keys, asset_check_keys=[], tags=tags)
 
 
 def _names(due: Sequence[Due]) -> str:

@@ -8,7 +8,6 @@ import dagster as dg
 from dagster._core.storage.tags import ROOT_RUN_ID_TAG
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.dagster.keys import topic_key
 from platform_defs.errors import BadInput, ProducerBroken, ProducerFenced, Retryable, TidegateError, TransactionAborted
 from platform_defs.errors.words import plural
 from platform_defs.groups.own_groups import record_group
@@ -30,7 +29,8 @@ def topic_asset(
     partitions_def: dg.PartitionsDefinition[Any] | None = None,
     deps: Sequence[dg.AssetKey | dg.AssetSpec | dg.AssetsDefinition] = (),
 ) -> Callable[[Messages], dg.AssetsDefinition]:
-    """Decorate a function of messages: return the asset of the contract's topic. Pass it to `definitions.load`.
+    """Decorate a function of messages: return the asset of the contract's topic. Pass it to
+    `tidegate.definitions(include=[...])`.
 
     All messages of a materialization become one transaction with a note of the run and the asset's partition: readers
     of committed messages see all of them or none, and a run that is retried (also by "Re-execute") writes nothing
@@ -50,13 +50,15 @@ def topic_asset(
             description=messages.__doc__ or f"Writes {contract.topic} in one Kafka transaction.",
         )
         def write(
-            context: dg.AssetExecutionContext, kafka_producer: KafkaProducerResource
+            context: dg.AssetExecutionContext, tidegate_kafka_producer: KafkaProducerResource
         ) -> dg.MaterializeResult[Any]:
             try:
-                metadata = _write(context, contract, messages, kafka_producer)
+                metadata = _write(context, contract, messages, tidegate_kafka_producer)
             except TidegateError as error:
                 raise dg.Failure(str(error), allow_retries=may_be_retried(error)) from error
-            return dg.MaterializeResult(asset_key=topic_key(contract.topic), metadata=metadata)
+            return dg.MaterializeResult(
+                asset_key=context.asset_key, metadata=metadata
+            )  # with the prefix of the definitions
 
         return write
 
@@ -71,7 +73,7 @@ def keys_written(written: Iterable[dg.AssetsDefinition]) -> set[dg.AssetKey]:
             if (other := writers.setdefault(key, item.node_def.name)) != item.node_def.name:
                 raise BadInput(
                     f"{other} and {item.node_def.name} both write topic {key.path[-1]}; pass only one of them to "
-                    "definitions.load (a topic is one asset, whichever contract writes to it)",
+                    "definitions(include=...) (a topic is one asset, whichever contract writes to it)",
                     field=key.path[-1],
                 )
     return {*writers}

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import dagster as dg
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.dagster.jobs import NO_RETRIES
+from platform_defs.dagster.jobs import EXECUTOR, NO_RETRIES
 from platform_defs.dagster.run_session import RunSession
 from platform_defs.errors import TidegateError
 from platform_defs.errors.words import plural
@@ -20,19 +20,20 @@ from platform_defs.stack.endpoints import connection
 JOB = "prune"
 
 
-def prune_job(contracts: Sequence[Contract]) -> dg.JobDefinition:
+def prune_job(contracts: Sequence[Contract], names: str = "") -> dg.JobDefinition:
     """Return the job that prunes these pipelines, one after the other. A failure does not stop the others; the run
     fails at its end, and the next night's run does the rest.
     """
 
     @dg.op(
+        name=f"{names}prune_ledger",
         description=(
             "Runs `tidegate prune --execute` for every pipeline, then removes old runs and events from Dagster."
-        )
+        ),
     )
     def prune_ledger(
         context: dg.OpExecutionContext,
-        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+        tidegate_run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> None:
         failures: dict[str, str] = {}
         try:
@@ -62,8 +63,9 @@ def prune_job(contracts: Sequence[Contract]) -> dg.JobDefinition:
             raise dg.Failure(f"{what}. {'; '.join(f'{k}: {v}' for k, v in failures.items())}", allow_retries=False)
 
     @dg.job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        name=JOB,
+        name=f"{names}{JOB}",
         tags=NO_RETRIES,
+        executor_def=EXECUTOR,
         description=(
             "Removes ledger entries that are older than each contract's retention and no longer needed, and old "
             "runs and events from Dagster."

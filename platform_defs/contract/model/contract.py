@@ -255,6 +255,7 @@ class Contract:
     producing: Producing = field(default_factory=Producing, compare=False, repr=False)  # how it is written; the same
     owners: tuple[str, ...] = field(default=(), compare=False)  # e-mail addresses and team:NAME, as Dagster has them
     metadata_fields: tuple[Field, ...] = ()  # with a `source`
+    asset_prefix: tuple[str, ...] = field(default=(), compare=False)  # of its assets in Dagster; not in the file
 
     @property
     def transform_path(self) -> Path | None:

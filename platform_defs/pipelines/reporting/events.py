@@ -65,7 +65,7 @@ def materializations(
     lag = None if lags is None else sum(lags.values())
     return [
         dg.AssetMaterialization(
-            table_key(table.name),
+            table_key(table.name, contract.asset_prefix),
             description=f"{what}: {plural(batch.messages, 'message')} of {contract.topic}",
             metadata=_known(
                 {
@@ -113,7 +113,7 @@ def evaluation(contract: Contract, tally: Tally) -> dg.AssetCheckEvaluation:
         "rule": result.observed.get("rule") or None,
     }
     return dg.AssetCheckEvaluation(
-        asset_key=table_key(result.table),
+        asset_key=table_key(result.table, contract.asset_prefix),
         check_name=result.name,
         passed=not failed,
         severity=SEVERITIES[result.severity],

@@ -24,7 +24,7 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
     """Return the check. It need not block: a run of a halted pipeline fails anyway."""
     return dg.AssetCheckSpec(
         NOT_HALTED,
-        asset=table_key(contract.row_table.name),
+        asset=table_key(contract.row_table.name, contract.asset_prefix),
         description=(
             f"Fails while {contract.pipeline} is halted: it stopped because continuing would lose or repeat "
             f"messages. To see how to resolve it: tidegate resolve {contract.pipeline}"
@@ -40,7 +40,7 @@ def not_halted(contract: Contract, status: PipelineStatus) -> dg.AssetCheckEvalu
         detail = stored_halt(contract, halt.detail)
         halt = Halt(contract.pipeline, detail, detail.seen)
     return dg.AssetCheckEvaluation(
-        asset_key=table_key(contract.row_table.name),
+        asset_key=table_key(contract.row_table.name, contract.asset_prefix),
         check_name=NOT_HALTED,
         passed=halt is None,
         severity=dg.AssetCheckSeverity.ERROR,

@@ -55,7 +55,7 @@ def observation(
     counted = f"{plural(named.messages, 'message')} of batch {batch.batch_id}"
     text = f"{counted} use it{by_key}, for the first time in {contract.pipeline}"
     return dg.AssetObservation(
-        topic_key(contract.topic),
+        topic_key(contract.topic, contract.asset_prefix),
         description=f"Schema {schema_name(named)}{f' ({where})' if where else ''}: {text}.",
         metadata={
             "schema": schema_name(named),

@@ -15,7 +15,6 @@ import dagster as dg
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.reserved import WRITER_SCHEMAS_FIT
 from platform_defs.contract.odcs_writer import contract_digest
-from platform_defs.dagster.keys import topic_key
 from platform_defs.dagster.run_session import RunSession
 from platform_defs.errors import BadInput, RegistryAway, TidegateError
 from platform_defs.errors.words import plural
@@ -78,14 +77,14 @@ def naming_topics(topics: Iterable[Topic]) -> list[Topic]:
     return [one for one in found if one.contracts]
 
 
-def schemas_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
+def schemas_checks(topics: Sequence[Topic], names: str = "") -> dg.AssetChecksDefinition:
     """Return the checks of these topics, in one op. They can be run by hand; otherwise the sensor reports them."""
     by_key = {check_key(topic): topic for topic in topics}
 
-    @dg.multi_asset_check(name=OP, specs=[_spec(topic) for topic in topics], can_subset=True)
+    @dg.multi_asset_check(name=f"{names}{OP}", specs=[_spec(topic) for topic in topics], can_subset=True)
     def check_schemas(
         context: dg.AssetCheckExecutionContext,
-        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+        tidegate_run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> Iterator[dg.AssetCheckResult]:
         chosen = [by_key[key] for key in context.selected_asset_check_keys]
         try:
@@ -115,12 +114,12 @@ def _spec(topic: Topic) -> dg.AssetCheckSpec:
     )
 
 
-def schemas_sensor(topics: Sequence[Topic]) -> dg.SensorDefinition:
+def schemas_sensor(topics: Sequence[Topic], names: str = "") -> dg.SensorDefinition:
     """Return the sensor that reports these topics' checks without a run, if they differ from what Dagster shows."""
     memory = Memory()
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        name=SENSOR,
+        name=f"{names}{SENSOR}",
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Compares the registered schemas with the contracts. Launches no runs.",
@@ -138,7 +137,7 @@ def schemas_sensor(topics: Sequence[Topic]) -> dg.SensorDefinition:
 
 
 def check_key(topic: Topic) -> dg.AssetCheckKey:
-    return dg.AssetCheckKey(topic_key(topic.name), WRITER_SCHEMAS_FIT)
+    return dg.AssetCheckKey(topic.key, WRITER_SCHEMAS_FIT)
 
 
 class Look:
@@ -181,7 +180,7 @@ class Look:
             for contract in topic.contracts
             for item in self._checked(contract, [one for one in used if one.pipeline == contract.pipeline])
         ]
-        return evaluation(topic.name, checked, self._away)
+        return evaluation(topic.key, checked, self._away)
 
     def _checked(self, contract: Contract, used: Sequence[UsedSchema]) -> list[CheckedSchema]:
         """Return the schemas that messages name, then those only registered, then the keys if these are in doubt."""

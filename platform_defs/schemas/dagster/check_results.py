@@ -7,7 +7,6 @@ import dagster as dg
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.reserved import WRITER_SCHEMAS_FIT
-from platform_defs.dagster.keys import topic_key
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.writer_fit import doubts_of, misfit
@@ -52,12 +51,12 @@ def check_schema(contract: Contract, schema: WriterSchema) -> SchemaFit:
     return SchemaFit(why) if why is not None else SchemaFit(None, doubts_of(contract, schema))
 
 
-def evaluation(topic: str, checked: Sequence[CheckedSchema], away: str | None) -> dg.AssetCheckEvaluation:
+def evaluation(topic: dg.AssetKey, checked: Sequence[CheckedSchema], away: str | None) -> dg.AssetCheckEvaluation:
     """Return the check. `away`: why the registry was not asked, or not for everything."""
     bad = [item for item in checked if item.severity is not None]
     errors = [item for item in bad if item.severity is dg.AssetCheckSeverity.ERROR]
     return dg.AssetCheckEvaluation(
-        asset_key=topic_key(topic),
+        asset_key=topic,
         check_name=WRITER_SCHEMAS_FIT,
         passed=not bad,
         severity=dg.AssetCheckSeverity.ERROR if errors else dg.AssetCheckSeverity.WARN,

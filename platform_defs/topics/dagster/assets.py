@@ -17,6 +17,15 @@ class Topic:
     name: str
     contracts: tuple[Contract, ...]
 
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """The prefix of its asset, which its contracts share."""
+        return self.contracts[0].asset_prefix
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return topic_key(self.name, self.prefix)
+
 
 def by_topic(contracts: Sequence[Contract]) -> list[Topic]:
     """Return the topics that these contracts read, each once."""
@@ -28,7 +37,7 @@ def topic_spec(topic: Topic) -> dg.AssetSpec:
     """Return the topic, with the message that its contracts describe. Its group is the domain of the first contract."""
     readers = " and ".join(f"{item.pipeline} {item.version}" for item in topic.contracts)
     return dg.AssetSpec(
-        topic_key(topic.name),
+        topic.key,
         description=f"The topic {topic.name}, as read by {readers}.",
         group_name=topic.contracts[0].domain,
         kinds={"kafka"},

@@ -12,7 +12,6 @@ import dagster as dg
 
 from platform_defs.cluster.partition_health import PartitionHealth, State, count, partition_health, worst
 from platform_defs.contract.model.reserved import GROUPS_WITHIN_RETENTION, REPLICAS_IN_SYNC, TOPIC_MATCHES
-from platform_defs.dagster.keys import topic_key
 from platform_defs.dagster.run_session import RunSession
 from platform_defs.errors import BrokerAway, TidegateError, TopicMissing
 from platform_defs.errors.words import plural
@@ -33,16 +32,16 @@ PLAN = "`tidegate topics plan` shows what to do"
 LEAST = "min.insync.replicas"
 
 
-def topic_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
+def topic_checks(topics: Sequence[Topic], names: str = "") -> dg.AssetChecksDefinition:
     """Return the checks of these topics, in one op."""
     by_name = {topic.name: topic for topic in topics}
-    specs = [spec for topic in topics for spec in _specs(topic.name)]
+    specs = [spec for topic in topics for spec in _specs(topic)]
     pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
 
-    @dg.multi_asset_check(name=OP, specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=f"{names}{OP}", specs=specs, can_subset=True)
     def check_topics(
         context: dg.AssetCheckExecutionContext,
-        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+        tidegate_run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> Iterator[dg.AssetCheckResult]:
         chosen = context.selected_asset_check_keys
         names = {key.asset_key.path[-1] for key in chosen}
@@ -52,7 +51,8 @@ def topic_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
             found = evaluations([by_name[name] for name in sorted(names)], admin)
             if any(key.name == GROUPS_WITHIN_RETENTION for key in chosen):
                 views, facts = admin.views(names), admin.facts(names)
-                found += group_checks(sorted(names), survey_groups(groups), views, facts, pipelines, groups)
+                survey, prefix = survey_groups(groups), topics[0].prefix
+                found += group_checks(sorted(names), survey, views, facts, pipelines, groups, prefix)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         yield from (as_result(one) for one in found if one.asset_check_key in chosen)
@@ -60,31 +60,31 @@ def topic_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
     return check_topics
 
 
-def _specs(topic: str) -> Iterator[dg.AssetCheckSpec]:
+def _specs(topic: Topic) -> Iterator[dg.AssetCheckSpec]:
     evaluated = {"evaluated": "with each observation of the topic"}
     yield dg.AssetCheckSpec(
         TOPIC_MATCHES,
-        asset=topic_key(topic),
+        asset=topic.key,
         description=(
-            f"{topic} has the partitions, replicas and configuration that its contracts declare. Passes if they "
+            f"{topic.name} has the partitions, replicas and configuration that its contracts declare. Passes if they "
             "declare none."
         ),
         metadata=evaluated,
     )
     yield dg.AssetCheckSpec(
         REPLICAS_IN_SYNC,
-        asset=topic_key(topic),
+        asset=topic.key,
         description=(
-            f"Every replica of {topic} is in sync. Failed: a partition has no leader, or fewer in-sync replicas "
+            f"Every replica of {topic.name} is in sync. Failed: a partition has no leader, or fewer in-sync replicas "
             f"than {LEAST}, so writes are refused. Warning: replicas are out of sync."
         ),
         metadata=evaluated,
     )
     yield dg.AssetCheckSpec(
         GROUPS_WITHIN_RETENTION,
-        asset=topic_key(topic),
+        asset=topic.key,
         description=(
-            f"Every consumer group of {topic} reads messages before they are deleted. Warning: a committed offset "
+            f"Every consumer group of {topic.name} reads messages before they are deleted. Warning: a committed offset "
             "is below the log start, or unread messages are close to the retention time. The groups of pipelines "
             "are not checked, since a pipeline halts if messages are gone."
         ),
@@ -118,7 +118,7 @@ def unknown(topics: Sequence[Topic], why: TidegateError) -> list[dg.AssetCheckEv
     """Return all checks of each topic, failed: Kafka is away, and its last answer may no longer be true."""
     message = f"Not known: {why}"
     return [
-        _evaluation(topic.name, name, message, dg.AssetCheckSeverity.ERROR, {"state": "unknown"})
+        _evaluation(topic.key, name, message, dg.AssetCheckSeverity.ERROR, {"state": "unknown"})
         for topic in topics
         for name in (TOPIC_MATCHES, REPLICAS_IN_SYNC, GROUPS_WITHIN_RETENTION)
     ]
@@ -130,21 +130,21 @@ def compare_topics(topics: Sequence[Topic], observed: Observed) -> list[dg.Asset
     contradicted = {violation.topic: violation.message for violation in declared.refused}
     found = list[dg.AssetCheckEvaluation]()
     for topic in topics:
-        found.append(_matches(topic.name, declared.topics.get(topic.name), observed, contradicted.get(topic.name)))
+        found.append(_matches(topic, declared.topics.get(topic.name), observed, contradicted.get(topic.name)))
         if (there := observed.topics.get(topic.name)) is not None:
-            found.append(_in_sync(topic.name, there))
+            found.append(_in_sync(topic, there))
     return found
 
 
 def _matches(
-    topic: str, declared: Declared | None, observed: Observed, contradicted: str | None
+    topic: Topic, declared: Declared | None, observed: Observed, contradicted: str | None
 ) -> dg.AssetCheckEvaluation:
     differences = [contradicted] if contradicted else _differences(declared, observed) if declared else []
-    if topic not in observed.topics:
-        differences = [str(TopicMissing.named(topic))]
-    message = f"{topic} is as declared." if declared else f"No contract declares settings for {topic}."
+    if topic.name not in observed.topics:
+        differences = [str(TopicMissing.named(topic.name))]
+    message = f"{topic.name} is as declared." if declared else f"No contract declares settings for {topic.name}."
     return _evaluation(
-        topic,
+        topic.key,
         TOPIC_MATCHES,
         f"{'; '.join(differences)}. {PLAN}" if differences else message,
         None if not differences else dg.AssetCheckSeverity.WARN,
@@ -159,8 +159,8 @@ def _differences(declared: Declared, observed: Observed) -> list[str]:
     return steps + [violation.message for violation in violations if violation.severity == "refuse"]
 
 
-def _in_sync(topic: str, there: ObservedTopic) -> dg.AssetCheckEvaluation:
-    states = partition_health(Cluster("", (), tuple(_partitions(topic, there)), None))
+def _in_sync(topic: Topic, there: ObservedTopic) -> dg.AssetCheckEvaluation:
+    states = partition_health(Cluster("", (), tuple(_partitions(topic.name, there)), None))
     counts, bad = count(states), worst(states)
     refused = [item for item in bad if item.state in (State.offline, State.under_min_in_sync)]
     severity = dg.AssetCheckSeverity.ERROR if refused else dg.AssetCheckSeverity.WARN if bad else None
@@ -170,7 +170,7 @@ def _in_sync(topic: str, there: ObservedTopic) -> dg.AssetCheckEvaluation:
         "under_replicated": counts.under_replicated,
         "partitions": counts.partitions,
     }
-    return _evaluation(topic, REPLICAS_IN_SYNC, _in_words(bad, counts.partitions), severity, numbers)
+    return _evaluation(topic.key, REPLICAS_IN_SYNC, _in_words(bad, counts.partitions), severity, numbers)
 
 
 def _partitions(topic: str, there: ObservedTopic) -> Iterator[Partition]:
@@ -195,10 +195,14 @@ def _in_words(bad: Sequence[PartitionHealth], partitions: int) -> str:
 
 
 def _evaluation(
-    topic: str, name: str, message: str, severity: dg.AssetCheckSeverity | None, metadata: Mapping[str, int | str]
+    topic: dg.AssetKey,
+    name: str,
+    message: str,
+    severity: dg.AssetCheckSeverity | None,
+    metadata: Mapping[str, int | str],
 ) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
-        asset_key=topic_key(topic),
+        asset_key=topic,
         check_name=name,
         passed=severity is None,
         severity=severity or dg.AssetCheckSeverity.WARN,

@@ -33,7 +33,7 @@ PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, 
 REPEATED = 3600.0  # seconds after which a topic is recorded again though nothing in it has changed
 
 
-def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
+def observe_topics(topics: Sequence[Topic], names: str = "") -> dg.SensorDefinition:
     """Return a sensor that records each topic's partitions, retention, replication and offsets, and reports its checks.
     While Kafka does not answer, its ticks fail, and so do the checks of all topics.
 
@@ -42,10 +42,11 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
     """
     news, by_name = News(), {topic.name: topic for topic in topics}
     pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
+    prefix = topics[0].prefix if topics else ()
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        name="topics",
-        asset_selection=dg.AssetSelection.assets(*(topic_key(topic.name) for topic in topics)),
+        name=f"{names}topics",
+        asset_selection=dg.AssetSelection.assets(*(topic.key for topic in topics)),
         minimum_interval_seconds=interval(len(topics)),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
@@ -60,7 +61,7 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
             endpoints = connection()
             client = group_client(endpoints)
             groups = survey_groups(client)
-            found = observations(page, kept_survey(endpoints).topics, groups, pipelines)
+            found = observations(page, kept_survey(endpoints).topics, groups, pipelines, prefix)
         except TidegateError as error:  # of a tick that fails Dagster records no events, and the cursor stays
             for event in shows_otherwise(context.instance, unknown(topics, error))[: 2 * PAGE]:
                 context.instance.report_runless_asset_event(event)
@@ -68,7 +69,7 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         for name, why in found.unseen.items():
             context.log.warning(f"{name} was not recorded: {why}")
         checks = checked([by_name[name] for name in page], endpoints, context)
-        readers = group_checks(page, groups, found.views, found.facts, pipelines, client)
+        readers = group_checks(page, groups, found.views, found.facts, pipelines, client, prefix)
         checks += shows_otherwise(context.instance, readers)
         changed = news.among(found.seen, time.time())
         message = f"Observed {len(found.seen)} of {plural(len(topics), 'topic')}; recorded {len(changed)} that changed"
@@ -79,21 +80,21 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
     return observe
 
 
-def topic_assets(topics: Sequence[Topic]) -> list[dg.AssetsDefinition]:
+def topic_assets(topics: Sequence[Topic], names: str = "") -> list[dg.AssetsDefinition]:
     """Return these topics as assets that Dagster shows as observed, under one op; those whose output's name is taken
     there (x.y and x_y), under another. The sensor records them; a run by hand does it at once.
     """
     pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
     groups = list[dict[str, Topic]]()
     for topic in topics:
-        output = topic_key(topic.name).to_python_identifier()
+        output = topic.key.to_python_identifier()
         fitting = next((group for group in groups if output not in group), None)
         if fitting is None:
             groups.append(fitting := {})
         fitting[output] = topic
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # printed by every command that loads Dagster's definitions
-        return [_topic_asset(f"{OP}{n or ''}", [*group.values()], pipelines) for n, group in enumerate(groups)]
+        return [_topic_asset(f"{names}{OP}{n or ''}", [*group.values()], pipelines) for n, group in enumerate(groups)]
 
 
 def _topic_asset(name: str, topics: Sequence[Topic], pipelines: Collection[str]) -> dg.AssetsDefinition:
@@ -105,7 +106,7 @@ def _topic_asset(name: str, topics: Sequence[Topic], pipelines: Collection[str])
         try:
             endpoints = connection()
             groups = survey_groups(group_client(endpoints))
-            found = observations(names, kept_survey(endpoints).topics, groups, pipelines)
+            found = observations(names, kept_survey(endpoints).topics, groups, pipelines, topics[0].prefix)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         for item in found.seen:
@@ -175,9 +176,16 @@ class Observed:
 
 
 def observations(
-    topics: Sequence[str], kafka: KafkaTopics, groups: GroupSurvey, pipelines: Collection[str]
+    topics: Sequence[str],
+    kafka: KafkaTopics,
+    groups: GroupSurvey,
+    pipelines: Collection[str],
+    prefix: Sequence[str] = (),
 ) -> Observed:
-    """Return the broker's state of these topics now. Raises BrokerAway if no broker answers."""
+    """Return the broker's state of these topics now. Raises BrokerAway if no broker answers.
+
+    `prefix`: of the topics' assets.
+    """
     views, facts = kafka.views(topics), kafka.facts(topics)
     seen: list[dg.AssetObservation] = []
     unseen: dict[str, TidegateError] = {}
@@ -188,11 +196,13 @@ def observations(
         elif isinstance(message, TidegateError):
             unseen[topic] = message
         else:
-            seen.append(_observation(view, message, group_metadata(view, groups, pipelines)))
+            seen.append(_observation(view, message, group_metadata(view, groups, pipelines), prefix))
     return Observed(tuple(seen), unseen, views, facts)
 
 
-def _observation(view: TopicView, facts: Facts, groups: Mapping[str, Any]) -> dg.AssetObservation:
+def _observation(
+    view: TopicView, facts: Facts, groups: Mapping[str, Any], prefix: Sequence[str] = ()
+) -> dg.AssetObservation:
     """Return the observation. Dagster plots every number: settings are text, and the partitions' contents are a table
     and two sums.
     """
@@ -205,7 +215,7 @@ def _observation(view: TopicView, facts: Facts, groups: Mapping[str, Any]) -> dg
         **_settings(facts),
         "topic_id": view.topic_id,
     }
-    return dg.AssetObservation(topic_key(view.topic), metadata=metadata)
+    return dg.AssetObservation(topic_key(view.topic, prefix), metadata=metadata)
 
 
 def _settings(facts: Facts) -> dict[str, str]:

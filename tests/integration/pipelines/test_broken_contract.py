@@ -25,7 +25,7 @@ import sys
 from dataclasses import replace
 from dagster import DagsterInstance
 from platform_defs.settings.contracts import find_pipeline
-from platform_defs.definitions import compose
+from platform_defs.code_location import compose
 from platform_defs.settings.settings import PROJECT_ROOT
 
 shipped = find_pipeline("bank_transfers")

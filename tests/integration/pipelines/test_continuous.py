@@ -18,10 +18,10 @@ from dagster import (
 )
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import NOT_HALTED
 from platform_defs.dagster.keys import CONTINUOUS, CONTINUOUS_JOB
-from platform_defs.definitions import compose
 from platform_defs.pipelines.reporting import reporter
 from platform_defs.pipelines.scheduler.survey import Survey
 from platform_defs.pipelines.sensors import look

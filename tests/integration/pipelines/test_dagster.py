@@ -10,12 +10,12 @@ import pytest
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+from platform_defs.code_location import compose
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import NOT_HALTED
 from platform_defs.dagster.keys import DRAIN_JOB, STARTED_FOR, verify_key
 from platform_defs.dagster.runs import report_dead
-from platform_defs.definitions import compose
 from platform_defs.errors import Halt
 from platform_defs.pipelines.checks import check_specs
 from platform_defs.pipelines.scheduler.survey import Survey

@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.dagster.keys import topic_key
-from platform_defs.definitions import compose
 from platform_defs.errors import ProducerFenced
 from platform_defs.producer_options.config import Producing
 from platform_defs.producers.dagster_resource import KafkaProducerResource
@@ -48,7 +48,7 @@ def run(
     return dg.materialize(
         [asset],
         instance=instance,
-        resources={"kafka_producer": KafkaProducerResource()},
+        resources={"tidegate_kafka_producer": KafkaProducerResource()},
         tags={"dagster/root_run_id": of} if of else {},
         partition_key=day,
         raise_on_error=False,

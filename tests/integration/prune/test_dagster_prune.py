@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from dagster import AssetKey, DagsterInstance
 
+from platform_defs.code_location import compose
 from platform_defs.dagster.run_session import LEDGER_TAG
-from platform_defs.definitions import compose
 from platform_defs.errors import BadInput
 from platform_defs.prune import ledger as prune_ledger
 from platform_defs.prune.dagster_log import PrunedLog, prune_log

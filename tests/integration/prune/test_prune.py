@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from bench.growth.history import MESSAGES, History, message
 from platform_defs.cli.main import app
+from platform_defs.code_location import compose
 from platform_defs.contract.model.contract import CheckResult
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.dagster.keys import table_key
-from platform_defs.definitions import compose
 from platform_defs.engine.batch import Budget
 from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, BrokerAway, LedgerAway

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka.schema_registry import Schema
 from dagster import DagsterInstance
 
+from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.odcs_writer import contract_digest
 from platform_defs.dagster.keys import topic_key
-from platform_defs.definitions import compose
 from platform_defs.ledger.ledger import Ledger
 from platform_defs.pipelines.reporting.halts import shows_otherwise
 from platform_defs.registry import schemas as kept_schemas

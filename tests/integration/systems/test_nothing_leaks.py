@@ -19,9 +19,9 @@ from dagster import DagsterInstance
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from platform_defs.code_location import compose
 from platform_defs.contract import odcs_writer
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.definitions import compose
 from platform_defs.errors import Halt, MessagesSuspected, TidegateError
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.resolve.settlement import propose, settle

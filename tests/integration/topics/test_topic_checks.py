@@ -8,10 +8,10 @@ import dagster as dg
 import pytest
 from dagster import AssetCheckEvaluation, DagsterInstance
 
+from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.topic import TopicKeys
 from platform_defs.dagster.keys import topic_key
-from platform_defs.definitions import compose
 from platform_defs.errors import BadInput, BrokerAway, LedgerAway
 from platform_defs.topics.dagster.assets import by_topic
 from platform_defs.topics.dagster.checks import evaluations, topic_admin

@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
+from platform_defs.code_location import composable, compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import CONTRACT_LOADS
-from platform_defs.definitions import composable, compose
 from platform_defs.pipelines.broken import broken_assets, evaluation, not_shown
 from platform_defs.settings.contracts import BrokenContract, Catalogue, find_all
 from tests.support.shipped import ASSETS

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 from dagster import AssetExecutionContext, AssetKey, AssetsDefinition, AssetSelection, Definitions
 
+from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import pipeline_mistake
-from platform_defs.definitions import compose, defs
+from platform_defs.definitions import defs
 from platform_defs.errors import BadInput
 from platform_defs.producers.message import Message
 from platform_defs.producers.written_topics import topic_asset

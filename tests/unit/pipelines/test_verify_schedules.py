@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, DagsterRunStatus, RunRequest, build_schedule_context
 
+from platform_defs.code_location import compose
 from platform_defs.dagster.keys import VERIFIES, VERIFY_JOB, VERIFY_POOL
 from platform_defs.dagster.run_session import LEDGER_TAG
-from platform_defs.definitions import compose
 from platform_defs.settings.contracts import find_all
 
 pytestmark = pytest.mark.long

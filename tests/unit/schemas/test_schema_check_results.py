@@ -5,6 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from platform_defs.dagster.keys import topic_key
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.schemas.dagster.check_results import CheckedSchema, SchemaFit, check_schema, evaluation
 from tests.unit.formats.test_writer_fields import WRITERS, avro, contract
@@ -15,7 +16,7 @@ FITS, DOUBTFUL, MISFIT = SchemaFit(None), SchemaFit(None, ("amount may not fit",
 
 def shown(*checked: tuple[bool, SchemaFit], away: str | None = None) -> dg.AssetCheckEvaluation:
     found = [CheckedSchema("bank_transfers", f"id {n}", used, of) for n, (used, of) in enumerate(checked)]
-    return evaluation("bank.transfers", found, away)
+    return evaluation(topic_key("bank.transfers"), found, away)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
+from platform_defs.code_location import compose
 from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
-from platform_defs.definitions import compose
 from platform_defs.settings.contracts import find_pipeline
 from platform_defs.topics.dagster.assets import Topic
 from platform_defs.topics.dagster.checks import compare_topics

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from dagster import AssetCheckKey, AssetKey, AssetObservation, DagsterInstance, build_sensor_context
 
+from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.definitions import compose
 from platform_defs.settings.contracts import find_pipeline
 from platform_defs.stack.endpoints import Endpoints
 from platform_defs.topics.dagster.assets import by_topic, topic_spec
