@@ -20,6 +20,6 @@ ARG EXTRAS=""
 
 # The packages first: a change of the project's own code does not install them again.
 COPY --chown=tidegate pyproject.toml uv.lock README.md ./
-RUN uv sync --frozen --no-dev ${EXTRAS} --no-install-project --no-cache
+RUN uv sync --frozen --no-dev --extra local ${EXTRAS} --no-install-project --no-cache
 COPY --chown=tidegate . .
-RUN uv sync --frozen --no-dev ${EXTRAS} --no-cache
+RUN uv sync --frozen --no-dev --extra local ${EXTRAS} --no-cache

@@ -22,6 +22,7 @@ from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.block import TIMESTAMP_TYPES, YEARS, Block, headers_of, in_parts, timestamp_ms
 from platform_defs.messages.chosen_topic import ChosenTopic
 from platform_defs.messages.peeked_message import Content, PeekedMessage
+from platform_defs.settings.imports import require
 
 if TYPE_CHECKING:
     from platform_defs.messages.message_filter import Where
@@ -214,6 +215,7 @@ class PeekFilter:
 
 
 def _where(expression: str, schema: pa.Schema, hidden: Set[str], why: str) -> "Where":
+    require("duckdb", "peek", "leave out --where")
     from platform_defs.messages.message_filter import Where  # DuckDB takes its time to load
 
     return Where(expression, schema, hidden, why)

