@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import DagsterInstance, DagsterRunStatus, RunRequest, build_schedule_context
+from dagster import DagsterInstance, DagsterRunStatus, Definitions, RunRequest, build_schedule_context
 
 from platform_defs.code_location import compose
 from platform_defs.dagster.keys import VERIFIES, VERIFY_JOB, VERIFY_POOL
@@ -20,23 +20,25 @@ DEFINITIONS = compose(PIPELINES)
 NIGHT = datetime(2026, 11, 1, 3, tzinfo=UTC)
 
 
-def asked(name: str, instance: DagsterInstance) -> list[RunRequest]:
-    schedule = DEFINITIONS.get_repository_def().get_schedule_def(name)
+def asked(name: str, instance: DagsterInstance, definitions: Definitions = DEFINITIONS) -> list[RunRequest]:
+    schedule = definitions.get_repository_def().get_schedule_def(name)
     context = build_schedule_context(instance, scheduled_execution_time=NIGHT)
     return [*(schedule.evaluate_tick(context).run_requests or ())]
 
 
+@pytest.mark.parametrize("names", ["", "tidegate_"])
 @pytest.mark.parametrize(("name", "whole"), [("nightly_verify", False), ("weekly_whole_verify", True)])
-def test_a_run_for_each_pipeline_has_its_check_alone(name: str, whole: bool, tmp_path: Path) -> None:
+def test_a_run_for_each_pipeline_has_its_check_alone(name: str, whole: bool, names: str, tmp_path: Path) -> None:
+    definitions = compose(PIPELINES, names=names)
     with DagsterInstance.local_temp(str(tmp_path)) as instance:
-        requests = asked(name, instance)
+        requests = asked(f"{names}{name}", instance, definitions)
     assert [one.tags[VERIFIES] for one in requests] == [pipeline.name for pipeline in PIPELINES]
     assert len({one.run_key for one in requests}) == len(PIPELINES)
-    job = DEFINITIONS.get_repository_def().get_job(VERIFY_JOB)
+    job = definitions.get_repository_def().get_job(f"{names}{VERIFY_JOB}")
     for one, pipeline in zip(requests, PIPELINES, strict=True):
         subset = job.get_subset(asset_selection=None, asset_check_selection={*(one.asset_check_keys or ())})
         (op,) = subset.all_node_defs
-        assert op.name == f"verify_{pipeline.name}"
+        assert op.name == f"{names}verify_{pipeline.name}"
         config: Any = {"ops": {op.name: {"config": {"whole": True}}}} if whole else {}
         assert one.run_config == config
         assert getattr(op, "pool", None) == VERIFY_POOL

@@ -1,0 +1,146 @@
+"""Definitions of contracts can be merged with any others, and with each other."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+import tidegate
+from platform_defs.code_location import compose
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.dagster.keys import topic_key
+from platform_defs.dagster.runs import selected
+from platform_defs.pipelines.scheduler.waiting import Waiting
+from platform_defs.pipelines.sensors import Working, keep_one, start
+from tests.support.shipped import ASSETS
+from tests.unit.contract.test_catalogue import add
+from tests.unit.pipelines.test_continuous_sensor import NOW, seen
+
+HERS = ["spark", "run_session", "kafka_producer"]
+
+
+@dg.asset(key=["bank", "report"], required_resource_keys={"spark"})
+def report() -> None: ...
+
+
+@dg.op(name="drain_topics")
+def drain_topics() -> None: ...
+
+
+def job(name: str) -> dg.JobDefinition:
+    @dg.job(name=name)
+    def graph() -> None:
+        drain_topics()
+
+    return graph
+
+
+def hers() -> dg.Definitions:
+    """Return another project's definitions: an executor, and every name that the shipped location has."""
+
+    jobs = [job(name) for name in ("drain", "verify", "prune")]
+
+    @dg.sensor(name="lag", job=jobs[0])
+    def lag() -> dg.SkipReason:
+        return dg.SkipReason()
+
+    return dg.Definitions(
+        assets=[report],
+        jobs=jobs,
+        sensors=[lag],
+        resources=dict.fromkeys(HERS, object()),
+        executor=dg.multi_or_in_process_executor.configured({"multiprocess": {}}),
+    )
+
+
+def names(definitions: dg.Definitions) -> set[str]:
+    repository = definitions.get_repository_def()
+    jobs = {name for name in repository.job_names if not name.startswith("__")}
+    return jobs | {item.name for item in (*repository.sensor_defs, *repository.schedule_defs)}
+
+
+def test_they_merge_with_an_executor_and_with_every_name_of_another_project() -> None:
+    ours = tidegate.definitions(ASSETS)
+    assert ours.executor is None
+    merged = dg.Definitions.merge(hers(), ours)
+    dg.Definitions.validate_loadable(merged)
+    assert {name.partition("_")[0] for name in names(ours)} == {"tidegate"}
+    assert {"drain", "tidegate_drain", "verify", "tidegate_verify", "lag", "tidegate_lag"} <= names(merged)
+    assert merged.resolve_job_def("tidegate_drain").executor_def is dg.in_process_executor
+    assert set(ours.resources or {}) == {"tidegate_spark", "tidegate_run_session", "tidegate_kafka_producer"}
+
+
+def test_two_folders_of_contracts_are_one_code_location(tmp_path: Path) -> None:
+    add(tmp_path, "transfers", topic="bank.transfers", table="bank.postings")  # as another of the shipped ones
+    eu = tidegate.definitions(tmp_path, key_prefix=["eu", "north-1"], group="europe", schedules=False)
+    merged = dg.Definitions.merge(tidegate.definitions(ASSETS), eu)
+    dg.Definitions.validate_loadable(merged)
+    assert "tidegate_eu_north_1_drain" in names(eu)
+    assert eu.get_repository_def().schedule_defs == []
+    graph = eu.resolve_asset_graph()
+    keys = {"eu/north-1/kafka/bank.transfers", "eu/north-1/bank/postings"}
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == keys
+    assert {graph.get(key).group_name for key in graph.get_all_asset_keys()} == {"europe"}
+    assert {key.asset_key.to_user_string() for key in graph.asset_check_keys} == keys
+
+
+def test_a_written_topic_has_the_prefix_too(tmp_path: Path) -> None:
+    add(tmp_path, "orders")
+
+    @tidegate.topic_asset(tidegate.find_contract("orders", tmp_path))
+    def orders(context: dg.AssetExecutionContext) -> Iterator[tidegate.Message]:
+        yield tidegate.Message(b"{}")
+
+    graph = tidegate.definitions(tmp_path, key_prefix="eu", include=[orders]).resolve_asset_graph()
+    assert {key for key in graph.get_all_asset_keys() if graph.get(key).is_materializable} == {
+        topic_key("shop.orders", ["eu"]),
+        dg.AssetKey(["eu", "shop", "orders"]),
+    }
+
+
+def test_a_broken_contract_keeps_the_prefix(tmp_path: Path) -> None:
+    add(tmp_path, "orders", "kind: nothing")
+    keys = tidegate.definitions(tmp_path, key_prefix="eu").resolve_asset_graph().get_all_asset_keys()
+    assert {key.path[0] for key in keys} == {"eu"}
+
+
+def test_a_run_of_any_job_counts_for_the_tables_that_it_selects() -> None:
+    contract = tidegate.find_contract("crm_customers", ASSETS)
+    of = {"asset_selection": frozenset([dg.AssetKey(["crm", "customers"])])}
+    assert selected(dg.DagsterRun(job_name="nightly", **of), [contract]) == ["crm_customers"]
+    assert selected(dg.DagsterRun(job_name="nightly"), [contract]) == []
+    assert selected(dg.DagsterRun(job_name="tidegate_drain"), [contract]) == ["crm_customers"]
+
+
+def test_the_runs_that_the_sensor_requests_are_of_jobs_with_the_names() -> None:
+    item = seen("a")
+    placed = compose([Pipeline(item.contract)], prefix=["eu"], names="tidegate_eu_")
+    idle, waits = Working(0, frozenset(), (), "digest", 0.0), {"a": Waiting(NOW - 9, 0)}
+    for found in (
+        start([item], waits, idle, 1, NOW, "tidegate_eu_"),
+        keep_one([item], waits, idle, lambda: 0.0, NOW, "tidegate_eu_"),
+    ):
+        (request,) = (found.run_requests if found else None) or []
+        assert request.job_name is not None
+        assert dg.validate_run_config(placed.resolve_job_def(request.job_name), request.run_config)
+        run = dg.DagsterRun(
+            request.job_name,
+            run_config=request.run_config,
+            asset_selection=frozenset(request.asset_selection) if request.asset_selection else None,
+        )
+        assert selected(run, [item.contract]) == ["a"]
+
+
+def test_observed_topics_have_the_prefix_and_an_op_with_the_names() -> None:
+    item = seen("a")
+    placed = compose([Pipeline(item.contract)], prefix=["eu"], names="tidegate_eu_", group="europe")
+    graph, key = placed.resolve_asset_graph(), topic_key(item.contract.topic, ["eu"])
+    assert graph.observable_asset_keys == {key}
+    assert graph.get(key).group_name == "europe"
+    assert "tidegate_eu_observe_topics" in {asset.node_def.name for asset in graph.assets_defs if asset.is_executable}
+
+
+def test_a_folder_that_is_not_there_is_refused() -> None:
+    with pytest.raises(tidegate.BadInput, match="there is no folder"):
+        tidegate.definitions("no/such/folder")

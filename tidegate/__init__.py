@@ -1,0 +1,92 @@
+"""Tidegate's public API: Kafka topics into Postgres tables, exactly once, in your own Dagster project.
+
+`definitions` returns all that Dagster needs; `topic_asset` lets an asset write a topic; `Producer` writes one without
+Dagster. docs/reference/api.md describes each name. Everything outside this package is private.
+
+A name is imported at its first use: a program that only produces does not wait for Dagster and Spark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from platform_defs.errors import (
+        BadInput,
+        BrokerAway,
+        Halt,
+        InternalError,
+        LedgerAway,
+        NotDelivered,
+        ProducerBroken,
+        ProducerFenced,
+        RegistryAway,
+        Retryable,
+        TidegateError,
+        TopicMissing,
+        TransactionAborted,
+    )
+    from platform_defs.producers.message import Delivered, Message
+    from platform_defs.producers.written_topics import topic_asset
+    from platform_defs.settings.contracts import find_contract
+    from tidegate.location import definitions
+    from tidegate.producer import Producer
+    from tidegate.topics_component import TopicsComponent
+
+_ERRORS = "platform_defs.errors"
+_MODULES = {
+    "definitions": "tidegate.location",
+    "TopicsComponent": "tidegate.topics_component",
+    "topic_asset": "platform_defs.producers.written_topics",
+    "find_contract": "platform_defs.settings.contracts",
+    "Producer": "tidegate.producer",
+    "Message": "platform_defs.producers.message",
+    "Delivered": "platform_defs.producers.message",
+    "TidegateError": _ERRORS,
+    "Retryable": _ERRORS,
+    "BrokerAway": _ERRORS,
+    "LedgerAway": _ERRORS,
+    "RegistryAway": _ERRORS,
+    "TransactionAborted": _ERRORS,
+    "NotDelivered": _ERRORS,
+    "ProducerBroken": _ERRORS,
+    "ProducerFenced": _ERRORS,
+    "BadInput": _ERRORS,
+    "TopicMissing": _ERRORS,
+    "Halt": _ERRORS,
+    "InternalError": _ERRORS,
+}
+
+__all__ = [
+    "BadInput",
+    "BrokerAway",
+    "Delivered",
+    "Halt",
+    "InternalError",
+    "LedgerAway",
+    "Message",
+    "NotDelivered",
+    "Producer",
+    "ProducerBroken",
+    "ProducerFenced",
+    "RegistryAway",
+    "Retryable",
+    "TidegateError",
+    "TopicMissing",
+    "TopicsComponent",
+    "TransactionAborted",
+    "definitions",
+    "find_contract",
+    "topic_asset",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,37 @@
+"""A producer for programs of your own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from platform_defs.producer_options.presets import DEFAULT
+from platform_defs.producers.producer import Producer as _Producer
+from platform_defs.producers.producer import Report
+from platform_defs.stack.endpoints import kafka_alone
+
+
+class Producer(_Producer):
+    """Writes messages to one topic with a preset. A context manager: at its end everything is acknowledged, or
+    NotDelivered is raised; if an error leaves it, unsent messages are dropped.
+
+    `send`, `send_and_wait`, `flush` and `transaction` write; `counts` has the delivery counts so far. Use it in one
+    thread.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        preset: str = DEFAULT,
+        *,
+        options: Mapping[str, Any] | None = None,
+        client_id: str = "tidegate",
+        on_delivery: Report | None = None,
+    ) -> None:
+        """`options`: a librdkafka configuration; by default that of TIDEGATE_KAFKA_*, or of the embedded broker.
+
+        `client_id`: with the preset transactional also the transactional.id. `on_delivery`: gets each message with
+        its Delivered or NotDelivered.
+
+        Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
+        """
+        kafka = kafka_alone() if options is None else options
+        super().__init__(kafka, topic, preset, client_id=client_id, on_delivery=on_delivery)
