@@ -4,10 +4,10 @@ from typing import Any
 
 import dagster as dg
 from dagster.components.component_scaffolding import scaffold_component
-from platform_defs.new_project.files import write_contract
 from pydantic import Field
 from typing_extensions import override
 
+from platform_defs.new_project.files import write_contract
 from platform_defs.settings.project import ASSETS
 from tidegate.location import definitions
 

@@ -23,6 +23,7 @@ from platform_defs.errors import InternalError, TidegateError
 
 # The first sentence of each command's docstring, or a group's help.
 COMMANDS = {
+    "init": "Write a small working project, or what a Dagster project lacks.",
     "demo": "Start the stack, produce transfers, materialize them, and print a report.",
     "stack": "Start, stop and inspect the embedded Kafka, Postgres and schema registry.",
     "psql": "Open psql on the database that Tidegate writes to.",
@@ -63,6 +64,7 @@ MODULES = {
     "dlq": "dead_letters.cli",
     "doctor": "doctor.cli",
     "groups": "groups.cli",
+    "init": "new_project.cli",
     "lag": "status.cli",
     "migrate": "database.cli.migrate",
     "peek": "messages.cli.peek",

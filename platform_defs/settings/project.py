@@ -1,7 +1,9 @@
 """The folder of the user's project, and the contracts in it, found from the working directory upwards."""
 
+import tomllib
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from platform_defs.errors import BadInput
 
@@ -28,6 +30,19 @@ def contracts_upwards() -> Path:
         if has_contracts(folder / ASSETS):
             return folder / ASSETS
     return (project_upwards() or Path.cwd()) / ASSETS
+
+
+def project_tools(folder: Path) -> dict[str, Any]:
+    """Return the tables below [tool] in the folder's pyproject.toml; none without the file. Raises BadInput if it
+    cannot be read.
+    """
+    path = folder / "pyproject.toml"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise BadInput(f"cannot be read: {error}", file=str(path)) from error
 
 
 def no_contracts() -> BadInput:

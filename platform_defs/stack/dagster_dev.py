@@ -18,6 +18,8 @@ import psutil
 
 from platform_defs.errors import BadInput
 from platform_defs.settings.home import private_home
+from platform_defs.settings.imports import require
+from platform_defs.settings.project import project_tools
 from platform_defs.settings.settings import PROJECT_ROOT, settings
 from platform_defs.stack import processes
 
@@ -52,14 +54,25 @@ def up(progress: Progress) -> UiStatus:
     home = settings().home
     if (running := status()).url is not None:
         return running
-    if not (PROJECT_ROOT / "workspace.yaml").exists():
-        raise BadInput(f"{PROJECT_ROOT} has no workspace.yaml; start the UI in the project's folder")
+    workspace = PROJECT_ROOT / "workspace.yaml"
+    if not workspace.exists() and not {"dagster", "dg"} & {*project_tools(PROJECT_ROOT)}:
+        raise BadInput(
+            f"{PROJECT_ROOT} has no workspace.yaml; start the UI in your project's folder, or create a "
+            "project (tidegate init)"
+        )
+    require("dagster_webserver", "local", "install it alone: pip install dagster-webserver")
     down()  # end the rest of a killed one
     log = _log(home)
     processes.keep_log_bounded(log)
     port = processes.kept_or_free_port(_port(home), progress)
     progress("starting Dagster")
-    where = ["--workspace", "workspace.yaml", "--host", "127.0.0.1", "--port", str(port)]
+    where = [
+        *(["--workspace", workspace.name] if workspace.exists() else []),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     process = processes.start(
         [sys.executable, "-m", "dagster", "dev", *where], log, cwd=PROJECT_ROOT, env=_environment(home)
     )
