@@ -51,7 +51,7 @@ example-protobuf: install  ## vehicles in Protobuf, likewise (docs/examples/flee
 PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
 # Of each property's examples; `make test-long` tries all.
 A_QUARTER = TIDEGATES_TEST_EXAMPLES=0.25
-SHIPPED = platform_defs resources assets
+SHIPPED = tidegate platform_defs resources assets
 # Types are checked while the tests begin; the summary of the tests is what is shown last.
 BESIDE_LINT = | { $(MAKE) --no-print-directory check TYPED="$(TYPED)"; checked=$$?; cat; exit $$checked; }
 

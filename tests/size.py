@@ -13,7 +13,7 @@ from statistics import median, quantiles
 
 from tests.docs.tables import table
 
-SHIPPED = ("platform_defs", "resources", "assets")
+SHIPPED = ("tidegate", "platform_defs", "resources", "assets")
 FOLDERS = (*SHIPPED, "tests", "bench")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 GENERATED = re.compile(r"<!-- (?:generated: \w+|[^>]+: begin) -->.*?<!-- (?:end generated|[^>]+: end) -->", re.DOTALL)

@@ -51,7 +51,7 @@ def clone(tmp_path: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        _run("tidegate stack down", folder)
+        run("tidegate stack down", folder)
 
 
 @pytest.mark.longest
@@ -69,7 +69,7 @@ def walk(clone: Path, page: list[Block]) -> None:
             (clone / block.file).write_text(block.text)
         elif block.info in ("sh", "sh fails"):
             commands = "\n".join(line for line in block.text.splitlines() if line not in DONE)
-            done = _run(commands, clone)
+            done = run(commands, clone)
             printed = done.stdout
             assert (done.returncode != 0) == ("fails" in block.info), f"{commands}\n{printed[-4000:]}"
         elif block.info == "text":
@@ -107,7 +107,7 @@ def _assert_in_order(wanted: str, printed: str) -> None:
         del before
 
 
-def _run(commands: str, clone: Path) -> subprocess.CompletedProcess[str]:
+def run(commands: str, clone: Path) -> subprocess.CompletedProcess[str]:
     """Run the commands in one shell of the clone, which keeps the variables that earlier ones exported."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TIDEGATE_", "DAGSTER_", "VIRTUAL_ENV"))}
     given = {

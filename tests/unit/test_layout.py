@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("platform_defs", "resources", "assets", "tests", "bench", "docs")
+FOLDERS = ("tidegate", "platform_defs", "resources", "assets", "defs", "tests", "bench", "docs")
 FILES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 
 

@@ -89,7 +89,7 @@ def test_a_password_is_in_no_error() -> None:
 
 def test_one_module_imports_kafka_python() -> None:
     importing = re.compile(r"^\s*(?:from kafka[ .]|import kafka\b)", re.MULTILINE)
-    folders = ("platform_defs", "resources", "assets", "tests", "bench")
+    folders = ("tidegate", "platform_defs", "resources", "assets", "tests", "bench")
     sources = [path for folder in folders for path in (PROJECT_ROOT / folder).rglob("*.py")]
     found = [path for path in sources if importing.search(path.read_text())]
     assert sorted(str(path.relative_to(PROJECT_ROOT)) for path in found) == [

@@ -29,6 +29,8 @@ def test_whoever_uses_sudo_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_no_command_asks_a_variable() -> None:
     sources = [
-        path for package in ("platform_defs", "resources", "assets") for path in (PROJECT_ROOT / package).rglob("*.py")
+        path
+        for package in ("tidegate", "platform_defs", "resources")
+        for path in (PROJECT_ROOT / package).rglob("*.py")
     ]
     assert [path for path in sources if "import getpass" in path.read_text()] == []

@@ -1,0 +1,59 @@
+"""docs/how-to/your-dagster-project.md, walked like the tutorial, in an empty folder."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_tutorial import ROOT, Block, blocks, run, walk
+
+PAGE = (ROOT / "docs" / "how-to" / "your-dagster-project.md").read_text()
+INIT = "tidegate init shop\ncd shop\n"
+# One tick of the automation sensor before the table gets new rows, and one after.
+AUTOMATION = """python - <<'END'
+import subprocess
+import dagster as dg
+from definitions import defs
+
+with dg.DagsterInstance.from_config(".") as instance:
+    before = dg.evaluate_automation_conditions(defs=defs, instance=instance)
+    for command in (
+        "tidegate produce web_page_views --count 100 --bad 0",
+        "dagster asset materialize -m definitions --select web/page_views",
+    ):
+        subprocess.run(command.split(), check=True)
+    after = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=before.cursor)
+    print("requested", after.total_requested)
+END
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Path]:
+    """Yield the folder of the page's project, empty, with this environment; stop its servers in the end."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / ".venv").symlink_to(Path(os.environ.get("VIRTUAL_ENV", ROOT / ".venv")))
+    try:
+        yield folder
+    finally:
+        run("tidegate stack down", folder)
+
+
+@pytest.mark.longest
+@pytest.mark.timeout(1200)
+def test_the_page_does_what_it_says(shop: Path) -> None:
+    assert INIT in PAGE
+    walk(shop, [*blocks(PAGE.replace(INIT, "tidegate init\n"))[:-1], Block("sh", AUTOMATION, None), REQUESTED])
+
+
+REQUESTED = Block("text", "requested 1\n", None)
+
+
+def test_the_definitions_of_the_page_are_those_of_a_new_project() -> None:
+    template = (ROOT / "platform_defs" / "new_project" / "templates" / "definitions.py.txt").read_text()
+    (shown,) = (block.text for block in blocks(PAGE) if block.info == "python" and block.file is None)
+    assert [line.partition("  #")[0] for line in template.splitlines() if '"""' not in line][1:] == [
+        line.partition("  #")[0] for line in shown.splitlines()
+    ]
