@@ -145,7 +145,15 @@ def _is_dead(record: RunRecord, contracts: Sequence[Contract], now: datetime) ->
         return False  # run monitoring watches the queue and the start: start_timeout_seconds
     if run.tags.get(TAG, run.tags.get(FORMER_TAG)) == "open":
         return True
-    return bool(selected(run, contracts)) and _silent(record, now)
+    return _works_for_us_alone(run, contracts) and _silent(record, now)
+
+
+def _works_for_us_alone(run: DagsterRun, contracts: Sequence[Contract]) -> bool:
+    """Return True if the run has no step but ours. Other steps have no session, and may take as long as they like."""
+    if run.asset_selection is None and run.asset_check_selection is None:
+        return run.job_name.endswith((DRAIN_JOB, CONTINUOUS_JOB))
+    ours = {key for item in contracts for key in table_keys(item)}
+    return bool(selected(run, contracts)) and ours.issuperset(run.asset_selection or ())
 
 
 def _abandoned(record: RunRecord, now: datetime) -> bool:

@@ -37,10 +37,12 @@ def verify() -> None:
     compare()
 
 
-mine = dg.Definitions(
-    assets=[report], jobs=[verify], resources={"spark": Spark()}, executor=dg.multiprocess_executor
+defs = dg.Definitions.merge(
+    dg.Definitions(
+        assets=[report], jobs=[verify], resources={"spark": Spark()}, executor=dg.multiprocess_executor
+    ),
+    tidegate.definitions(),
 )
-defs = dg.Definitions.merge(mine, tidegate.definitions())
 """,
     "assets/__init__.py": """
 import dagster as dg

@@ -1,6 +1,7 @@
 """Definitions of contracts can be merged with any others, and with each other."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -9,8 +10,8 @@ import pytest
 import tidegate
 from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.dagster.keys import topic_key
-from platform_defs.dagster.runs import selected
+from platform_defs.dagster.keys import CONTINUOUS_JOB, DRAIN_JOB, table_keys, topic_key
+from platform_defs.dagster.runs import dead, selected
 from platform_defs.pipelines.scheduler.waiting import Waiting
 from platform_defs.pipelines.sensors import Working, keep_one, start
 from tests.support.shipped import ASSETS
@@ -107,8 +108,8 @@ def test_a_broken_contract_keeps_the_prefix(tmp_path: Path) -> None:
 
 def test_a_run_of_any_job_counts_for_the_tables_that_it_selects() -> None:
     contract = tidegate.find_contract("crm_customers", ASSETS)
-    of = {"asset_selection": frozenset([dg.AssetKey(["crm", "customers"])])}
-    assert selected(dg.DagsterRun(job_name="nightly", **of), [contract]) == ["crm_customers"]
+    table = frozenset([dg.AssetKey(["crm", "customers"])])
+    assert selected(dg.DagsterRun(job_name="nightly", asset_selection=table), [contract]) == ["crm_customers"]
     assert selected(dg.DagsterRun(job_name="nightly"), [contract]) == []
     assert selected(dg.DagsterRun(job_name="tidegate_drain"), [contract]) == ["crm_customers"]
 
@@ -139,6 +140,23 @@ def test_observed_topics_have_the_prefix_and_an_op_with_the_names() -> None:
     assert graph.observable_asset_keys == {key}
     assert graph.get(key).group_name == "europe"
     assert "tidegate_eu_observe_topics" in {asset.node_def.name for asset in graph.assets_defs if asset.is_executable}
+
+
+def test_a_run_with_other_steps_too_may_be_without_a_session_for_as_long_as_they_take() -> None:
+    contract, hers = tidegate.find_contract("crm_customers", ASSETS), dg.AssetKey(["bank", "report"])
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def died(*keys: dg.AssetKey) -> bool:
+        run = dg.DagsterRun("nightly", asset_selection=frozenset(keys), status=dg.DagsterRunStatus.STARTED)
+        record = dg.RunRecord(1, run, long_ago, long_ago)
+        return bool(dead([record], set(), [contract], datetime.now(UTC)))
+
+    assert died(*table_keys(contract))
+    assert not died(*table_keys(contract), hers)
+    assert not died(hers)
+    for job_name, ours in ((DRAIN_JOB, True), (f"tidegate_{CONTINUOUS_JOB}", True), ("nightly", False)):
+        record = dg.RunRecord(1, dg.DagsterRun(job_name, status=dg.DagsterRunStatus.STARTED), long_ago, long_ago)
+        assert (dead([record], set(), [contract], datetime.now(UTC)) == [record]) is ours, job_name
 
 
 def test_a_folder_that_is_not_there_is_refused() -> None:
