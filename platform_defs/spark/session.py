@@ -14,6 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from platform_defs.contract.reader.catalogue import append_import_roots, import_roots
 from platform_defs.errors import BadInput
 from platform_defs.settings.settings import Settings, settings
 from platform_defs.spark.java_options import java_options
@@ -59,7 +60,7 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         **(LOCAL_DRIVER if here else {}),  # executors elsewhere must reach the driver
-        **({"spark.executorEnv.TIDEGATE_PYTHONPATH": os.pathsep.join(sys.path)} if here else {}),
+        **({"spark.executorEnv.TIDEGATE_PYTHONPATH": os.pathsep.join([*sys.path, *import_roots])} if here else {}),
         **(ENCRYPTED if _shares_a_secret(given) else {}),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
@@ -82,6 +83,7 @@ def start_session(config: dict[str, str]) -> SparkSession:
     if "spark.driver.host" in config:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark picks one, and warns about it
     follow_threads()
+    append_import_roots()
     builder = SparkSession.builder
     for name, value in {**config, **_secret(config)}.items():
         builder = builder.config(name, value)

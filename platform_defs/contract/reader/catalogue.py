@@ -35,6 +35,11 @@ _HEAD = 1 << 20  # characters of a file that are searched for signs of a contrac
 _LIKE_A_CONTRACT = re.compile(r"""\bkind["']?\s*:\s*["']?DataContract\b|\bphysicalType["']?\s*:\s*["']?topic\b""")
 
 
+# The folders above the contracts whose transforms this process has imported. Dagster restores sys.path after it has
+# loaded definitions, so a run appends them again (spark/session.py), here and in Spark's workers.
+import_roots = dict[str, None]()
+
+
 @dataclass(frozen=True)
 class BrokenContract:
     """A contract, or the transform beside it, that cannot be used."""
@@ -284,8 +289,8 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise BadInput(f"{name!r} is not a Python module name; rename the contract and its transform", file=str(path))
     contracts = path.resolve().parents[1]
-    if str(contracts.parent) not in sys.path:
-        sys.path.append(str(contracts.parent))  # it stays: a function may import later
+    import_roots[str(contracts.parent)] = None
+    append_import_roots()
     full_name = f"{contracts.name}.{path.parent.name}.{name}"
     spec = importlib.util.spec_from_file_location(full_name, path, loader=_Compiled(full_name, str(path)))
     if spec is None or spec.loader is None:
@@ -306,6 +311,11 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
         if before is not None:
             sys.modules[full_name] = before
     return _checked(found, path)
+
+
+def append_import_roots() -> None:
+    """Let this process import what is beside contracts, after all that is installed."""
+    sys.path += [root for root in import_roots if root not in sys.path]
 
 
 class _Compiled(SourceFileLoader):

@@ -4,6 +4,7 @@ Each run adds transfers; the report is about all of them, from the tables and th
 `tidegate demo delivery` and `tidegate demo groups` are in cli/kafka/.
 """
 
+import importlib.util
 import json
 import os
 import shlex
@@ -19,7 +20,7 @@ import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, progress
 from platform_defs.demo.cli import demo_delivery, demo_groups
-from platform_defs.errors import TidegateError
+from platform_defs.errors import BadInput, TidegateError
 from platform_defs.samples.cli.produce import Sent
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ app.command("groups")(demo_groups.groups)
 
 PIPELINE = "bank_transfers"
 SELECTION = 'group:"bank"'
+DEFINITIONS = "platform_defs.definitions"  # of a clone: not in the wheel
 
 
 @app.callback(invoke_without_command=True)
@@ -101,6 +103,11 @@ def _run(count: int) -> _Report:
     from platform_defs.stack import stack
     from platform_defs.stack.endpoints import connection
 
+    if importlib.util.find_spec(DEFINITIONS) is None:
+        raise BadInput(
+            "the demo loads the example contracts of Tidegate's repository, so it runs in a clone (make demo). In a "
+            "project of your own, use tidegate init"
+        )
     started = time.monotonic()
     with progress() as show:
         stack.up(show)
@@ -123,7 +130,7 @@ def _answer_of(command: list[str]) -> dict[str, Any]:
 
 def _materialize(log: Path, show: Callable[[str], None]) -> None:
     """Materialize as a user would; the output of Dagster and Spark goes to `log`, the batches are shown."""
-    command = ["dagster", "asset", "materialize", "-m", "platform_defs.definitions", "--select", SELECTION]
+    command = ["dagster", "asset", "materialize", "-m", DEFINITIONS, "--select", SELECTION]
     show(f"$ {shlex.join(command)}")
     log.parent.mkdir(parents=True, exist_ok=True)
     with (

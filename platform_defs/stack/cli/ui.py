@@ -30,6 +30,10 @@ def up(
     from platform_defs.stack.endpoints import connection
 
     connection()  # without Kafka or Postgres, say so at once
+    if trickle:
+        from platform_defs.settings.contracts import find_contract
+
+        find_contract(TRICKLING)  # another project does not have it
     with progress() as show:
         status = dagster.up(show)
         if trickle:
