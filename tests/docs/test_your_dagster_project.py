@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_tutorial import ROOT, Block, blocks, run, walk
+from tests.support.waiting import wait_for
 
 PAGE = (ROOT / "docs" / "how-to" / "your-dagster-project.md").read_text()
+PRODUCE = "tidegate produce web_page_views --count 100 --bad 0\n"
 INIT = "tidegate init shop\ncd shop\n"
 # One tick of the automation sensor before the table gets new rows, and one after.
 AUTOMATION = """python - <<'END'
@@ -38,17 +40,19 @@ def shop(tmp_path: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        run("tidegate stack down", folder)
+        run("tidegate ui down; tidegate stack down", folder)
 
 
 @pytest.mark.longest
 @pytest.mark.timeout(1200)
 def test_the_page_does_what_it_says(shop: Path) -> None:
     assert INIT in PAGE
-    walk(shop, [*blocks(PAGE.replace(INIT, "tidegate init\n"))[:-1], Block("sh", AUTOMATION, None), REQUESTED])
-
-
-REQUESTED = Block("text", "requested 1\n", None)
+    *page, stop = blocks(PAGE.replace(INIT, "tidegate init\n"))
+    walk(shop, [*page, Block("sh", AUTOMATION, None), Block("text", "requested 1\n", None)])
+    walk(shop, [Block("sh", f"tidegate ui up\ntidegate ui reload\n{PRODUCE}", None)])
+    wait_for(lambda: "web_page_views: 0 messages behind" in run("tidegate lag", shop).stdout, "the sensor starts a run")
+    assert "1,200 messages" in run("tidegate verify web_page_views", shop).stdout
+    walk(shop, [stop])
 
 
 def test_the_definitions_of_the_page_are_those_of_a_new_project() -> None:

@@ -5,6 +5,7 @@ A topic that is added to assets/ makes no test fail here.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 from dagster import AssetExecutionContext, AssetKey, AssetsDefinition, AssetSelection, Definitions
@@ -12,6 +13,7 @@ from dagster import AssetExecutionContext, AssetKey, AssetsDefinition, AssetSele
 from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import pipeline_mistake
+from platform_defs.dagster import storage
 from platform_defs.definitions import defs
 from platform_defs.errors import BadInput
 from platform_defs.producers.message import Message
@@ -95,6 +97,11 @@ def test_a_table_shows_its_columns_with_types_and_classification() -> None:
     assert columns["_offset"].description == "Offset of the message that the row came from."
     assert str(spec.metadata["transform"].value).endswith("assets/bank/transfers.py")
     assert spec.freshness_policy is not None
+
+
+def test_a_dagster_yaml_of_version_0_2_still_finds_its_classes() -> None:
+    former = import_module("resources.dagster.storage")
+    assert (former.Storage, former.Logs, former.Artifacts) == (storage.Storage, storage.Logs, storage.Artifacts)
 
 
 def test_one_job_and_one_sensor_serve_all_pipelines() -> None:
