@@ -17,7 +17,6 @@ from platform_defs.engine.ports.schema_ports import Schemas
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.kafka.source import KafkaSource
 from platform_defs.ledger.ledger import Ledger
-from platform_defs.lineage.events import OpenLineageEvents
 from platform_defs.settings.settings import settings
 from platform_defs.stack.endpoints import Endpoints
 
@@ -39,6 +38,8 @@ def open_run(
     Halt if the pipeline is halted, BadInput if a table does not match the contract or the ledger is newer than the
     code, LedgerAway if Postgres is unavailable.
     """
+    from platform_defs.lineage.events import OpenLineageEvents  # a slow import, of no use to load definitions
+
     if ledger is None:
         ledger = Ledger(endpoints.postgres_url)
         ledger.migrate()

@@ -31,7 +31,6 @@ from platform_defs.groups.progress import show_progress
 from platform_defs.ledger.answers import PipelineStatus
 from platform_defs.ledger.ledger import Ledger
 from platform_defs.ledger.published import Published, SchemaCount
-from platform_defs.lineage.events import emit_waiting
 from platform_defs.pipelines.reporting.collected import groups, together
 from platform_defs.pipelines.reporting.events import Tally, evaluation, materializations, sentence
 from platform_defs.pipelines.reporting.halts import not_halted
@@ -242,6 +241,8 @@ class Reporter:
         return True
 
     def _send_lineage(self) -> None:
+        from platform_defs.lineage.events import emit_waiting  # a slow import, of no use to load definitions
+
         emitted = emit_waiting(self.ledger.url, self.contract.pipeline, settings().home)
         if emitted.problem:
             self.context.log.warning(f"everything is committed; {emitted.problem}")
