@@ -11,14 +11,18 @@ import dagster as dg
 
 from platform_defs import code_location
 from platform_defs.dagster.jobs import EXECUTOR
+from platform_defs.settings.project import ASSETS
+from platform_defs.settings.settings import settings
 from resources import RESOURCES
 
 CLONE = Path(__file__).parents[1]
 
 
 def load(written: Sequence[dg.AssetsDefinition] = ()) -> dg.Definitions:
-    """Return everything in this clone. `written`: topics that Dagster writes (tidegate.topic_asset)."""
-    loaded = code_location.load(written=written)
+    """Return everything in this clone, whatever the working directory is, with the contracts of TIDEGATE_CONTRACTS if
+    that is set. `written`: topics that Dagster writes (tidegate.topic_asset).
+    """
+    loaded = code_location.load(settings().contracts or CLONE / ASSETS, written)
     own = [dg.load_from_defs_folder(path_within_project=CLONE)] if (CLONE / "defs").is_dir() else []
     return dg.Definitions.merge(loaded, dg.Definitions(resources=RESOURCES, executor=EXECUTOR), *own)
 

@@ -6,10 +6,12 @@ A topic that is added to assets/ makes no test fail here.
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from dagster import AssetExecutionContext, AssetKey, AssetsDefinition, AssetSelection, Definitions
 
+from platform_defs import definitions
 from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import pipeline_mistake
@@ -102,6 +104,13 @@ def test_a_table_shows_its_columns_with_types_and_classification() -> None:
 def test_a_dagster_yaml_of_version_0_2_still_finds_its_classes() -> None:
     former = import_module("resources.dagster.storage")
     assert (former.Storage, former.Logs, former.Artifacts) == (storage.Storage, storage.Logs, storage.Artifacts)
+
+
+def test_the_code_location_of_the_clone_is_found_from_any_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert AssetKey(["bank", "postings"]) in definitions.load().resolve_asset_graph().get_all_asset_keys()
 
 
 def test_one_job_and_one_sensor_serve_all_pipelines() -> None:
