@@ -16,6 +16,7 @@ from platform_defs.settings.settings import settings
 from resources import RESOURCES
 
 CLONE = Path(__file__).parents[1]
+DEFS = CLONE / "defs"
 
 
 def load(written: Sequence[dg.AssetsDefinition] = ()) -> dg.Definitions:
@@ -23,7 +24,9 @@ def load(written: Sequence[dg.AssetsDefinition] = ()) -> dg.Definitions:
     that is set. `written`: topics that Dagster writes (tidegate.topic_asset).
     """
     loaded = code_location.load(settings().contracts or CLONE / ASSETS, written)
-    own = [dg.load_from_defs_folder(path_within_project=CLONE)] if (CLONE / "defs").is_dir() else []
+    # An empty folder is not loaded: that imports every package with components, which takes as long as all the rest.
+    scaffolded = any(path.suffix in (".py", ".yaml") and path.name != "__init__.py" for path in DEFS.rglob("*"))
+    own = [dg.load_from_defs_folder(path_within_project=CLONE)] if scaffolded else []
     return dg.Definitions.merge(loaded, dg.Definitions(resources=RESOURCES, executor=EXECUTOR), *own)
 
 
