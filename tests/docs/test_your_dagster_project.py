@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_tutorial import ROOT, Block, blocks, run, walk
+from tests.docs.test_tutorial import ROOT, Block, blocks, clone, run, walk
 from tests.support.waiting import wait_for
 
+__all__ = ["clone"]  # the fixture
 PAGE = (ROOT / "docs" / "how-to" / "your-dagster-project.md").read_text()
 PRODUCE = "tidegate produce web_page_views --count 100 --bad 0\n"
 INIT = "tidegate init shop\ncd shop\n"
@@ -53,6 +54,13 @@ def test_the_page_does_what_it_says(shop: Path) -> None:
     wait_for(lambda: "web_page_views: 0 messages behind" in run("tidegate lag", shop).stdout, "the sensor starts a run")
     assert "1,200 messages" in run("tidegate verify web_page_views", shop).stdout
     walk(shop, [stop])
+
+
+@pytest.mark.slow
+def test_dg_scaffolds_an_asset_in_the_clone_and_dagster_loads_it(clone: Path) -> None:
+    keys = "from platform_defs.definitions import defs; print(defs.resolve_asset_graph().get_all_asset_keys())"
+    walk(clone, [Block("sh", f"dg scaffold defs dagster.asset x.py\npython -c '{keys}'\n", None)])
+    assert "AssetKey(['x'])" in run(f"python -c '{keys}'", clone).stdout
 
 
 def test_the_definitions_of_the_page_are_those_of_a_new_project() -> None:
