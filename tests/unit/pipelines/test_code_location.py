@@ -111,6 +111,7 @@ def test_a_run_of_any_job_counts_for_the_tables_that_it_selects() -> None:
     table = frozenset([dg.AssetKey(["crm", "customers"])])
     assert selected(dg.DagsterRun(job_name="nightly", asset_selection=table), [contract]) == ["crm_customers"]
     assert selected(dg.DagsterRun(job_name="nightly"), [contract]) == []
+    assert selected(dg.DagsterRun(job_name="water_drain"), [contract]) == []
     assert selected(dg.DagsterRun(job_name="tidegate_drain"), [contract]) == ["crm_customers"]
 
 
@@ -154,7 +155,12 @@ def test_a_run_with_other_steps_too_may_be_without_a_session_for_as_long_as_they
     assert died(*table_keys(contract))
     assert not died(*table_keys(contract), hers)
     assert not died(hers)
-    for job_name, ours in ((DRAIN_JOB, True), (f"tidegate_{CONTINUOUS_JOB}", True), ("nightly", False)):
+    for job_name, ours in (
+        (DRAIN_JOB, True),
+        (f"tidegate_{CONTINUOUS_JOB}", True),
+        ("nightly", False),
+        ("water_drain", False),
+    ):
         record = dg.RunRecord(1, dg.DagsterRun(job_name, status=dg.DagsterRunStatus.STARTED), long_ago, long_ago)
         assert (dead([record], set(), [contract], datetime.now(UTC)) == [record]) is ours, job_name
 
