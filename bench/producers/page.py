@@ -14,7 +14,7 @@ from bench.producers.picture import picture
 from platform_defs.errors import BadInput
 from platform_defs.producer_options.presets import PRESETS
 
-BEGIN, END = "<!-- bench.producers: begin -->", "<!-- presets measure: end -->"
+BEGIN, END = "<!-- bench.producers: begin -->", "<!-- bench.producers: end -->"
 PAGE, PICTURE = Path("explanation/producers.md"), Path("images/producers.svg")
 COLUMNS = (
     *("preset", "fault", "rounds", "fired", "sent", "delivered", "failed", "lost", "doubled", "reordered", "ghosts"),

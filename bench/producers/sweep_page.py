@@ -8,7 +8,7 @@ from bench.producers.page import PAGE, between, machine, markdown_table, table_r
 from bench.producers.sweep_picture import sweep_picture
 from bench.producers.sweeps import VARIED, Swept, settings_of
 
-BEGIN, END = "<!-- bench.producers --vary: begin -->", "<!-- bench.producers, varied: end -->"
+BEGIN, END = "<!-- bench.producers --vary: begin -->", "<!-- bench.producers --vary: end -->"
 PICTURE = Path("images/producers-speed.svg")
 COLUMNS = (
     *("varied", "value", "load", "rounds", "a second", "slowest", "fastest", "p50 ms", "p99 ms", "least p99 ms"),

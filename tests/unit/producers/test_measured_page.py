@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.producers import page
+from bench.producers import page, sweep_page
 from bench.producers.__main__ import main
 from bench.producers.faults import FAULTS, pairs
 from bench.producers.measured import Measured
@@ -55,6 +55,12 @@ def test_a_picture_is_xml_with_a_bar_for_each_count(measured: list[Measured]) ->
 def test_a_page_without_its_marks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="lacks the lines"):
         page.write(tmp_path, [])
+
+
+def test_the_page_has_the_marks_that_measurements_go_between() -> None:
+    for module in (page, sweep_page):
+        _, rows, _ = page.between(DOCS / page.PAGE, module.BEGIN, module.END)
+        assert module.rows(rows), module.__name__
 
 
 def test_the_page_holds_every_pair_and_the_picture_is_of_its_rows() -> None:
