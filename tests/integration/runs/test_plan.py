@@ -396,7 +396,7 @@ def test_commands_take_several_pipelines_and_one_that_fails_hides_no_other(
         done = CliRunner().invoke(app, [*arguments, "-o", "json"])
         return done.exit_code, json.loads(done.stdout)
 
-    for command in ("lag", "plan", "verify", "dlq list", "dlq list --unsent"):
+    for command in ("lag", "plan", "verify", "dlq list", "unsent list"):
         code, document = run(*command.split(), *pipelines, *pipelines)
         assert (command, code, [item["pipeline"] for item in document["pipelines"]]) == (command, 0, [*pipelines])
         code, alone = run(*command.split(), next(iter(pipelines)))

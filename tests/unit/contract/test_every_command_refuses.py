@@ -58,9 +58,7 @@ ARGUMENTS: dict[str, tuple[str, bool]] = {
     "contract export": ("shop_orders", False),
     "contract register": ("shop_orders", False),
     "contract validate": ("shop_orders", True),
-    "dlq discard": ("shop_orders", False),
     "dlq list": ("shop_orders", False),
-    "dlq send": ("shop_orders", False),
     "dlq show": ("shop_orders 0 0", False),
     "lag": ("shop_orders", False),
     "peek": ("shop_orders", False),
@@ -75,6 +73,9 @@ ARGUMENTS: dict[str, tuple[str, bool]] = {
     "send": ("shop_orders {}", False),
     "split-batch": ("shop_orders --messages 1", False),
     "topics describe": ("shop_orders", False),
+    "unsent discard": ("shop_orders", False),
+    "unsent list": ("shop_orders", False),
+    "unsent send": ("shop_orders", False),
     "verify": ("shop_orders", True),
 }
 # `contract check` compares with a state of the past; the contract of today is refused whatever that is.
