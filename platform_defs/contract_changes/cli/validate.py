@@ -38,7 +38,8 @@ def validate(
     ] = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Read contracts and the transforms beside them, and report all mistakes.
+    """Read contracts, with their transforms and schema files, and report all
+    mistakes.
 
     The command needs no server. A mistake in one field, column or rule does
     not keep the others from being checked. Parts that depend on each other are
