@@ -151,7 +151,7 @@ class Topics:
     def still(self, stored: Plan, checked: CheckedPlan) -> None:
         """Raise BadInput unless the stored plan, or the rest of it, is what must be done now."""
         observed = self.admin.observe([*stored.topics, *checked.plan.topics])
-        changed = difference(stored, observed)
+        changed = plan_staleness(stored, observed)
         if changed is None and [step for step in checked.plan.steps if step not in stored.steps]:
             changed = "the declarations have changed"
         if changed is not None:
@@ -200,28 +200,33 @@ def _broken(contract: BrokenContract, topic: str, advice: str) -> Violation:
     return Violation("refuse", "contract", topic, f"{error.problem}. {advice}", place)
 
 
-def difference(plan: Plan, observed: Observed) -> str | None:
+# A stored plan is still valid: the compare of compare-and-swap.
+def plan_staleness(plan: Plan, observed: Observed) -> str | None:
     """Return the first change since the plan was made, as a sentence; None if the plan is still valid.
 
     Steps of the plan that were applied before an interruption are not a change.
     """
     if plan.cluster_id != observed.cluster_id:
         return f"the plan was made on cluster {plan.cluster_id}, but this is cluster {observed.cluster_id}"
-    differences = (_of_topic(plan, topic, seen, observed.topics.get(topic)) for topic, seen in plan.topics.items())
+    differences = (
+        _topic_staleness(plan, topic, seen, observed.topics.get(topic)) for topic, seen in plan.topics.items()
+    )
     return next((sentence for sentence in differences if sentence), None)
 
 
-def _of_topic(plan: Plan, topic: str, seen: Seen | None, now: ObservedTopic | None) -> str | None:
+def _topic_staleness(plan: Plan, topic: str, seen: Seen | None, now: ObservedTopic | None) -> str | None:
     steps = [step for step in plan.steps if step.topic == topic]
     if seen is None:
         made = now is None or any(isinstance(step, Create) and made_by(step, now) for step in steps)
         return None if made else f"{topic} did not exist when the plan was made, but exists now"
     if now is None:
         return f"{topic} no longer exists"
-    return None if _reached(seen, steps, now) else f"{topic} was changed since the plan was made: {_what(seen, now)}"
+    if _is_as_planned(seen, steps, now):
+        return None
+    return f"{topic} was changed since the plan was made: {_topic_change(seen, now)}"
 
 
-def _reached(seen: Seen, steps: Sequence[Step], now: ObservedTopic) -> bool:
+def _is_as_planned(seen: Seen, steps: Sequence[Step], now: ObservedTopic) -> bool:
     """Return True if the topic is as it was when planned, or as after the first n steps, for any n."""
     state: Seen | None = seen
     for step in (None, *steps):
@@ -235,7 +240,7 @@ def _reached(seen: Seen, steps: Sequence[Step], now: ObservedTopic) -> bool:
     return False
 
 
-def _what(seen: Seen, now: ObservedTopic) -> str:
+def _topic_change(seen: Seen, now: ObservedTopic) -> str:
     if seen.topic_id != now.topic_id:
         return f"it was deleted and recreated (its id was {seen.topic_id} and is now {now.topic_id})"
     if len(seen.replicas) != len(now.partitions):

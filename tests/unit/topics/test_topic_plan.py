@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from platform_defs.ledger.answers import Reader
-from platform_defs.topics.apply import difference
+from platform_defs.topics.apply import plan_staleness
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
@@ -88,12 +88,12 @@ def test_a_plan_survives_its_file_and_still_holds_wherever_it_is_interrupted(
     form = TypeAdapter(Plan)
     stored = form.validate_json(form.dump_json(plan))
     assert stored == plan
-    assert difference(stored, observed) is None
+    assert plan_staleness(stored, observed) is None
     for step in plan.steps:
         observed = after(observed, step)
         if isinstance(step, AddPartitions) and step.replicas is None:
             return  # Kafka chose the replicas: a new plan is needed
-        assert difference(stored, observed) is None
+        assert plan_staleness(stored, observed) is None
         assert set(map(repr, plan_of(declared, observed).steps)) <= set(map(repr, stored.steps))
 
 
@@ -114,26 +114,26 @@ WANTED = Declared("t", partitions=4, config={"retention.ms": "2000"})
 )
 def test_a_plan_holds_no_longer_once_the_topic_was_changed(now: ObservedTopic | None, sentence: str) -> None:
     plan = plan_of([WANTED], cluster(("t", HELD)))
-    assert sentence in (difference(plan, cluster(*([("t", now)] if now else []))) or "")
+    assert sentence in (plan_staleness(plan, cluster(*([("t", now)] if now else []))) or "")
 
 
 def test_a_plan_holds_on_its_own_cluster_alone() -> None:
     plan = plan_of([WANTED], cluster(("t", HELD)))
     other = replace(cluster(("t", HELD)), cluster_id="another")
-    assert difference(plan, other) == "the plan was made on cluster cluster-1, but this is cluster another"
+    assert plan_staleness(plan, other) == "the plan was made on cluster cluster-1, but this is cluster another"
 
 
 def test_a_topic_that_came_to_be_otherwise_than_planned_ends_the_plan() -> None:
     plan = plan_of([WANTED], cluster())
-    assert difference(plan, cluster(("t", topic((1,), retention_ms="2000")))) is not None
+    assert plan_staleness(plan, cluster(("t", topic((1,), retention_ms="2000")))) is not None
     made = cluster(("t", topic((1,), (2,), (3,), (1,), retention_ms="2000")))
-    assert difference(plan, made) is None
+    assert plan_staleness(plan, made) is None
 
 
 def test_a_new_leader_or_a_replica_out_of_sync_is_no_change_of_a_topic() -> None:
     plan = plan_of([WANTED], cluster(("t", HELD)))
     failed = replace(HELD, partitions=(PartitionState((1, 2), (2,), 2), *HELD.partitions[1:]))
-    assert difference(plan, cluster(("t", failed))) is None
+    assert plan_staleness(plan, cluster(("t", failed))) is None
 
 
 def test_steps_come_in_the_order_create_configs_partitions_reassign() -> None:
