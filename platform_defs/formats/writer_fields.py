@@ -32,7 +32,7 @@ def fields_of(writer: WriterSchema, record: str = "") -> tuple[WriterField, ...]
 
     Raises SchemaNotCompatible for a schema that cannot be read, or has no such record.
     """
-    match writer.format:  # a format is loaded where it is read
+    match writer.format:  # Avro and Protobuf are imported only when needed
         case "avro":
             from platform_defs.formats.avro.fields import avro_fields
 
@@ -42,7 +42,7 @@ def fields_of(writer: WriterSchema, record: str = "") -> tuple[WriterField, ...]
 
             found = protobuf_fields(writer, record)
         case "json":
-            found = json_fields(writer)
+            found = _json_fields(writer)
     return tuple(islice(found, MAX_FIELDS))
 
 
@@ -103,23 +103,23 @@ def _reads(item: Field, field: WriterField) -> bool:
     return any(one[: len(other)] == other[: len(one)] for one in (item.path, *item.aliases) for other in theirs)
 
 
-def json_fields(writer: WriterSchema) -> Iterator[WriterField]:
-    """See `writer_fields.fields_of`. Keys that the schema has by condition are not included."""
+def _json_fields(writer: WriterSchema) -> Iterator[WriterField]:
+    """Yield the fields of a JSON Schema, for people: no message is read by it. Conditional keys are left out."""
     try:
         root = node(json.loads(writer.document))
     except (ValueError, RecursionError) as wrong:
         raise SchemaNotCompatible([f"the schema is not JSON: {wrong}"]) from None
     top, _ = meant(root, root)
-    return _within((), top or {}, root, optional=False)
+    return _fields_below((), top or {}, root, optional=False)
 
 
-def _within(path: MessagePath, of: Node, root: Node, *, optional: bool) -> Iterator[WriterField]:
+def _fields_below(path: MessagePath, of: Node, root: Node, *, optional: bool) -> Iterator[WriterField]:
     always = required_by(of)
     for name, raw in node(of.get("properties")).items():
         place, (found, nullable) = (*path, name), meant(raw, root)
         lacking = optional or nullable or name not in always
         if found and node(found.get("properties")) and len(place) < MAX_LEVELS:
-            yield from _within(place, found, root, optional=lacking)
+            yield from _fields_below(place, found, root, optional=lacking)
         else:
             column = column_of(found, root) if found is not None else JSON
             kinds = " or ".join(sorted((kinds_of(raw, root) or frozenset()) - {"null"})) or "any"

@@ -31,9 +31,9 @@ class Delivered(NamedTuple):
     timestamp: int  # ms
 
 
-STEP = math.log(1.01)  # a quantile is at most 1% above the true one
-SHORTEST = 1e-9  # seconds
-AT_ONCE = 10_000  # latencies buffered before they are counted
+LATENCY_STEP = math.log(1.01)  # a quantile is at most 1% above the true one
+MIN_LATENCY = 1e-9  # seconds
+LATENCY_BUFFER = 10_000  # latencies buffered before they are counted
 
 
 class Latencies:
@@ -46,7 +46,7 @@ class Latencies:
 
     def add(self, seconds: float) -> None:
         self._new.append(seconds)
-        if len(self._new) >= AT_ONCE:
+        if len(self._new) >= LATENCY_BUFFER:
             self._count()
 
     def milliseconds(self, share: float) -> float | None:
@@ -56,7 +56,7 @@ class Latencies:
         for step in sorted(self._counted):
             seen += self._counted[step]
             if seen >= wanted:
-                return round(1_000 * min(math.exp((step + 1) * STEP), self._longest), 3)
+                return round(1_000 * min(math.exp((step + 1) * LATENCY_STEP), self._longest), 3)
         return None
 
     def merge(self, other: "Latencies") -> None:
@@ -70,8 +70,8 @@ class Latencies:
             return
         import numpy as np  # a command that sends nothing does not wait for its import
 
-        new = np.maximum(np.array(self._new), SHORTEST)
-        classes, counts = np.unique(np.floor(np.log(new) / STEP).astype(int), return_counts=True)
+        new = np.maximum(np.array(self._new), MIN_LATENCY)
+        classes, counts = np.unique(np.floor(np.log(new) / LATENCY_STEP).astype(int), return_counts=True)
         self._counted.update(dict(zip(classes.tolist(), counts.tolist(), strict=True)))
         self._longest = max(self._longest, float(new.max()))
         self._new.clear()

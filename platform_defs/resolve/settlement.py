@@ -19,7 +19,7 @@ anything else                     the batch is retried, once the cause is fixed
 If the log no longer has what the pending batch was to read, nothing can be decided about that batch: it is dropped, and
 the log decides, as in the halts above (`_decide_for_log`).
 
-resolve/settled_log.py decides about the positions, and pending_batch.py about the batch.
+resolve/settled_log.py decides about the positions; decide_failed_checks and decide_missing_schemas, about the batch.
 """
 
 from collections.abc import Mapping

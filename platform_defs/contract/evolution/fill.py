@@ -52,7 +52,10 @@ def _text(value: Any) -> str:
 
 
 def array_literal(texts: Iterable[str]) -> str:
-    """Return the array of these elements, each formatted as its own type."""
+    """Return a Postgres array literal of these elements. Every element is quoted, so that none is read as NULL.
+
+    https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO
+    """
     return "{" + ",".join(map(_quoted, texts)) + "}"
 
 

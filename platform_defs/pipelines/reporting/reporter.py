@@ -262,7 +262,7 @@ class Reporter:
         return False
 
 
-LIMIT = "200ms"  # for counting; a batch must not wait for a large table
+ROW_COUNT_TIMEOUT = "200ms"  # for counting; a batch must not wait for a large table
 
 
 def row_count(ledger: Ledger, contract: Contract, table: Table, batch_id: int) -> int | None:
@@ -270,7 +270,7 @@ def row_count(ledger: Ledger, contract: Contract, table: Table, batch_id: int) -
     if table.disposition == "append":
         return ledger.rows_so_far(contract.pipeline, batch_id)
     with connect(ledger.url) as connection, database_errors("table"):
-        connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(LIMIT)))
+        connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(ROW_COUNT_TIMEOUT)))
         try:
             row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(identifier(table.name))).fetchone()
         except psycopg.errors.QueryCanceled:

@@ -248,8 +248,9 @@ MAX_IDS = 5  # named in a warning
 
 
 def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Callable[[], int]) -> CheckedSchema | None:
-    """Return a warning if that is possible. `used`: the schemas that the contract's messages name; `partitions`:
-    returns how many partitions were read.
+    """Return a warning if messages of one key may be in two partitions, because key bytes contain the ids of several
+    schemas; else None. `used`: the schemas that the contract's messages name; `partitions`: returns how many partitions
+    were read.
     """
     keys = {one.key for one in used if one.part == "key" and one.key.isdecimal()}  # a GUID is in a header
     if len(keys) < 2 or contract.wire.framing not in ("prefix", "both") or partitions() < 2:
