@@ -92,7 +92,7 @@ class KafkaGroups:
                 reason = str(error)
         raise BrokerAway(
             f"Kafka could not be queried for consumer groups: the helper process ended {TRIES} times ({reason}). "
-            f"Try again when the brokers are up. {settings().kafka_advice}"
+            f"{settings().kafka_advice}"
         )
 
     def _change(self, method: Callable[Concatenate[GroupClient, P], None], *args: P.args, **kwargs: P.kwargs) -> None:

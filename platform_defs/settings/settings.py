@@ -241,7 +241,7 @@ class Settings(BaseSettings):
 
     @property
     def _embedded_advice(self) -> str:
-        return "Is it running (`tidegate stack status`)? To start it: tidegate stack up"
+        return "Check that the embedded servers are running: tidegate stack status. To start them: tidegate stack up"
 
     def _advice(self, name: str, *, embedded: bool) -> str:
         # A Spark task on another machine has neither the variables nor the embedded stack's state.

@@ -91,7 +91,7 @@ def test_a_schema_that_the_registry_does_not_give_is_no_matter_of_a_batch(server
     has_a_version(server, "FULL")
     server.answers["/schemas/ids/90"] = refuses(503)
     with pytest.raises(
-        RegistryAway, match=r"no usable answer for schema 90 .*Is it running .*stack up\. Nothing was registered"
+        RegistryAway, match=r"no usable answer for schema 90 .*stack status.* stack up\. Nothing was registered"
     ) as away:
         register(contract(), replace(registry(server), patience=0.5))
     assert "batch" not in str(away.value)

@@ -22,7 +22,7 @@ def test_what_is_no_answer_of_a_registry_is_said_once_and_soon(answer: Answer) -
     with registry_double() as server:
         server.answers[LATEST] = answer
         with pytest.raises(
-            RegistryAway, match=r"returned no usable answer for the newest version of s within 1 s.*Is it running"
+            RegistryAway, match=r"returned no usable answer for the newest version of s within 1 s.*stack status"
         ):
             Subjects(Registry({"url": server.url}, pace=Pace(pause=0.01))).version("s")
         assert len(server.asked) == ROUNDS
