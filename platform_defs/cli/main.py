@@ -132,8 +132,9 @@ class Commands(TyperGroup):
         if args and not ctx.resilient_parsing and (new := RENAMED.get(args[0])):
             raise typer.BadParameter(f"tidegate {args[0]} is now tidegate {new}")
         if args[:2] in (["dlq", "send"], ["dlq", "discard"]) or (args[:2] == ["dlq", "list"] and "--unsent" in args):
-            print_error(f"tidegate dlq {args[1]} of undelivered messages is now tidegate unsent {args[1]}")
-            args = ["unsent", *(arg for arg in args[1:] if arg != "--unsent")]  # until version 0.4
+            former = "dlq list --unsent" if args[1] == "list" else f"dlq {args[1]}"
+            print_error(f"tidegate {former} is now tidegate unsent {args[1]}; the former name works until version 0.4")
+            args = ["unsent", *(arg for arg in args[1:] if arg != "--unsent")]
         name, found, rest = super().resolve_command(ctx, args)
         return name, load(name) if name is not None and found is not None else found, rest
 
