@@ -349,7 +349,7 @@ def _is_the_log(pipeline: str, read: Sequence[Position], view: TopicView) -> Non
     _same_topic(pipeline, read, view)
     _same_log(pipeline, read, view)
     if why := outdated(read, view):
-        raise BrokerAway(f"Kafka's metadata of {view.topic} is stale: {why}. The next run asks again.")
+        raise BrokerAway(f"Kafka's metadata of {view.topic} is stale: {why}.")
 
 
 def _is_not_cut(pipeline: str, read: Sequence[Position], view: TopicView) -> None:

@@ -60,8 +60,7 @@ class KafkaBroker:
             asked.answer(asked.client.describe_cluster(request_timeout=5))
         except _Transient as error:
             return BrokerAway(
-                f"no broker at {self.options['bootstrap.servers']} answers: {error}. Nothing was changed. The next run "
-                "will retry. Are the brokers up (`tidegate stack status`)?"
+                f"no broker at {self.options['bootstrap.servers']} answers: {error}. {settings().kafka_advice}"
             )
         except TidegateError:
             return None

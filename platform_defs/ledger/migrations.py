@@ -101,8 +101,8 @@ def _in_turn(connection: Connection) -> tuple[str, ...]:
     except RetryError as error:
         raise LedgerAway(
             f"the ledger could not be upgraded: for {PATIENCE:.0f} s other sessions held locks on its tables (a "
-            "long query, a backup, or a run that was stopped; pg_locks shows which). Nothing was changed. The next "
-            "run tries again. To try now: tidegate migrate",
+            "long query, a backup, or a run that was stopped; pg_locks shows which). Nothing was changed. To "
+            "try again: tidegate migrate",
             sqlstate="55P03",
         ) from error
 

@@ -272,7 +272,7 @@ def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Fail
 def _sentence(error: Exception) -> str:
     """Return the error's message; for a system that is unavailable, with the consequence for the run."""
     if isinstance(error, BrokerAway | LedgerAway):
-        return f"{str(error).rstrip('.')}. Nothing was published by this attempt; the next run will retry."
+        return f"{str(error).rstrip('.?')}. Nothing was published by this attempt; the next run will retry."
     return str(error)
 
 

@@ -46,9 +46,7 @@ class GreatExpectationsAuditor:
                 asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
             except ConnectionError as error:  # Great Expectations' TestConnectionError
                 message = str(error).partition("\n")[0]
-                raise LedgerAway(
-                    f"the audit could not read {view.schema}.{view.name}: {message}. The next run will retry."
-                ) from error
+                raise LedgerAway(f"the audit could not read {view.schema}.{view.name}: {message}.") from error
             try:
                 batch = asset.add_batch_definition_whole_table("whole").get_batch()
                 return _evaluate_all(batch, rules)

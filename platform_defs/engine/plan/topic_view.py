@@ -45,6 +45,6 @@ def _give_up(topic: str, read: Sequence[Position], state: RetryCallState) -> Top
     assert state.outcome is not None  # noqa: S101  # it has been tried
     view: TopicView = state.outcome.result()
     raise BrokerAway(
-        f"Kafka's metadata of {topic} is stale: {outdated(read, view)}. Kafka was asked {TRIES} times. Nothing was "
-        "changed; the next run asks again. If this persists, look for a broker that is cut off from the others"
+        f"Kafka's metadata of {topic} is stale: {outdated(read, view)}. Kafka was queried {TRIES} times. If this "
+        "persists, look for a broker that is cut off from the others"
     )
