@@ -53,19 +53,6 @@ class KafkaBroker:
                 f"within {self.timeout:.0f} s: {error}. Nothing was changed. {settings().kafka_advice}"
             ) from error
 
-    def unreachable(self) -> BrokerAway | None:
-        """Return the error if no broker answers within 5 seconds; None if one answers, or refuses."""
-        asked = _Asked(admin_client(self.options), self.options, "to describe the cluster", ())
-        try:
-            asked.answer(asked.client.describe_cluster(request_timeout=5))
-        except _Transient as error:
-            return BrokerAway(
-                f"no broker at {self.options['bootstrap.servers']} answers: {error}. {settings().kafka_advice}"
-            )
-        except TidegateError:
-            return None
-        return None
-
     def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
         """Return a reader of the topic's messages' leader epochs (resolve/settled_log.py)."""
         from platform_defs.kafka.epochs import leader_epochs  # a consumer's module: not needed to describe topics
@@ -118,6 +105,32 @@ class _Asked:
         """Return the error to raise for one of Kafka's."""
         given = self.client.denied if error_policy.of_kafka(reason.name()) is ErrorPolicy.AWAY else None
         return refusal(given or reason, self.place, self.needed, self.options) or _Transient(self.client.why(reason))
+
+
+class BrokerPoll:
+    """Returns at each call the error if no broker answers within 5 seconds; None if one answers, or refuses. It keeps
+    one client as long as brokers answer, since it is called every few seconds.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = options  # as in KafkaBroker
+        self._client: Any = None
+
+    def __call__(self) -> BrokerAway | None:
+        client = self._client or admin_client(self._options)
+        self._client = None  # a later client resolves the addresses again
+        asked = _Asked(client, self._options, "to describe the cluster", ())
+        try:
+            asked.answer(client.describe_cluster(request_timeout=5))
+        except _Transient as error:
+            return BrokerAway(
+                f"no broker at {self._options['bootstrap.servers']} answers: {error}. {settings().kafka_advice}"
+            )
+        except TidegateError:
+            return None
+        client.forget()
+        self._client = client
+        return None
 
 
 def _watermarks(asked: _Asked, partitions: list[TopicPartition]) -> dict[int, PartitionView]:

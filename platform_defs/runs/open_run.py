@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.lease.lease import acquire
 from platform_defs.engine.plan.replay_plan import SUFFIX
 from platform_defs.engine.ports.schema_ports import Schemas
-from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.kafka.broker import BrokerPoll, KafkaBroker
 from platform_defs.kafka.source import KafkaSource
 from platform_defs.ledger.ledger import Ledger
 from platform_defs.settings.settings import settings
@@ -51,7 +52,7 @@ def open_run(
         events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
         auditor = GreatExpectationsAuditor(endpoints.postgres_url)
         broker = KafkaBroker(options)
-        limit = JobLimit(settings().batch_timeout_seconds, unreachable=broker.unreachable)
+        limit = JobLimit(settings().batch_timeout_seconds, poll_brokers=partial(BrokerPoll, options))
         schemas = _schemas(pipeline, endpoints, ledger) if pipeline.contract.wire.framed else None
         yield RunContext(
             ledger=held,

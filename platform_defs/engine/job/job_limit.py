@@ -25,19 +25,20 @@ from platform_defs.offsets import PendingBatch
 GROUP = "spark.jobGroup.id"  # the local property of a thread that Spark finds its jobs by
 
 
+# Without this, each task would wait 30 s for the brokers, four times, before its job fails.
 POLL_SECONDS = 5.0  # between two queries to the brokers, while a job is running
 
 
 @dataclass(frozen=True)
 class JobLimit:
     """A time limit in `seconds` for the Spark jobs of a batch, or of a try at a part of it, in all; whether the run was
-    `stopped`, which cancels every job; and the error of brokers that do not answer (`unreachable`), which cancels a job
-    after `patience` seconds.
+    `stopped`, which cancels every job; and `poll_brokers`, which returns for each job a function for the error of brokers
+    that do not answer: they cancel the job after `patience` seconds.
     """
 
     seconds: float = 900.0
     stopped: Callable[[], bool] = lambda: False
-    unreachable: Callable[[], BrokerAway | None] = lambda: None
+    poll_brokers: Callable[[], Callable[[], BrokerAway | None]] = lambda: lambda: None
     patience: float = 30.0
 
     @contextmanager
@@ -52,10 +53,12 @@ class JobLimit:
         (`spark.python.task.killTimeout`).
         """
         group, late, ended = group or f"tidegate {uuid4()}", threading.Event(), threading.Event()
-        away = list[BrokerAway]()
+        unavailable = list[BrokerAway]()
         watches = [
             threading.Thread(target=self._watch, args=(spark, group, late, ended), name=group, daemon=True),
-            threading.Thread(target=self._watch_brokers, args=(spark, group, away, ended), name=group, daemon=True),
+            threading.Thread(
+                target=self._watch_brokers, args=(spark, group, unavailable, ended), name=group, daemon=True
+            ),
         ]
         try:
             if self.stopped():
@@ -74,8 +77,8 @@ class JobLimit:
                 raise _stopped(pipeline, pending) from error
             if late.is_set():
                 raise self._too_slow(pipeline, pending) from error
-            if away:
-                raise away[0] from error
+            if unavailable:
+                raise unavailable[0] from error
             raise
         finally:
             ended.set()
@@ -93,15 +96,17 @@ class JobLimit:
                     cancel(spark, group)
                     return
 
-    def _watch_brokers(self, spark: SparkSession, group: str, away: list[BrokerAway], ended: threading.Event) -> None:
+    def _watch_brokers(
+        self, spark: SparkSession, group: str, unavailable: list[BrokerAway], ended: threading.Event
+    ) -> None:
         """Wait until the block has ended, or no broker has answered for `patience` seconds."""
-        answered = time.monotonic()
+        answered, unreachable = time.monotonic(), self.poll_brokers()
         while not ended.wait(min(POLL_SECONDS, self.patience)):
-            error = self.unreachable()
+            error = unreachable()
             if error is None:
                 answered = time.monotonic()
             elif time.monotonic() - answered > self.patience:
-                away.append(error)
+                unavailable.append(error)
                 cancel(spark, group)
                 return
 

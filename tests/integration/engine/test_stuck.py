@@ -22,7 +22,7 @@ from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.lease.lease import acquire
 from platform_defs.errors import BrokerAway, Halt, StagingLost
 from platform_defs.errors.error_policy import TRIES
-from platform_defs.kafka.broker import KafkaBroker
+from platform_defs.kafka.broker import BrokerPoll
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.postgres.verdicts import failures, plain, single_entry
 from tests.chaos.processes.dagster import views
@@ -102,10 +102,11 @@ def test_a_job_ends_once_no_broker_answers_however_long_its_tasks_would_wait(wor
     """Spark would try each task four times, and the tasks of one pipeline after those of another."""
     pipeline = stuck(world, tmp_path / "a")
     options = world.endpoints.kafka_options()
-    stopped = KafkaBroker({**options, "bootstrap.servers": f"127.0.0.1:{closed_port()}"})
-    assert KafkaBroker(options).unreachable() is None
+    stopped = {**options, "bootstrap.servers": f"127.0.0.1:{closed_port()}"}
+    poll = BrokerPoll(options)
+    assert [poll(), poll()] == [None, None]
     with world.open_run(pipeline) as context:
-        limit = JobLimit(unreachable=stopped.unreachable, patience=0.5)
+        limit = JobLimit(poll_brokers=lambda: BrokerPoll(stopped), patience=0.5)
         with pytest.raises(BrokerAway, match=r"no broker at 127\.0\.0\.1:.* answers"):
             list(drain(pipeline, replace(context, limit=limit)))
     assert failures(world, pipeline) == (1, 0)  # a failure of the run, and none of the batch
