@@ -111,8 +111,8 @@ def check_fits_without_transform(contract: Contract) -> None:
 
 
 def fields_without_column(pipeline: Pipeline) -> Sequence[Mistake]:
-    """Return a notice for each field of the message that has no column: its value is checked, and stored nowhere. None
-    for a pipeline with a transform, which may use it.
+    """Return a notice for each field of the message that is validated but stored in no column; none for a pipeline with
+    a transform, which may use it.
     """
     contract = pipeline.contract
     if pipeline.transform is not None:
@@ -120,7 +120,10 @@ def fields_without_column(pipeline: Pipeline) -> Sequence[Mistake]:
     columns = {column.name for column in contract.row_table.columns}
     missing = [item.name for item in contract.message_fields if item.name not in columns]
     message = f"has no column in {contract.row_table.name}: messages are checked for it, and its value is not stored"
-    notices = [refused(contract, f"{name} {message}", name, contract.topic, "topic") for name in missing]
+    if not missing:
+        return ()
+    document = _document(contract)
+    notices = [_refused_at(contract, document, f"{name} {message}", name, contract.topic, "topic") for name in missing]
     return [notice for error in notices for notice in error.mistakes]
 
 
@@ -134,10 +137,25 @@ def refused(
     """Return the error for a key of the contract, or for a key or a field of the table or topic `place`: for mistakes
     that show only together with other files.
     """
-    if contract.path is None or not contract.path.exists():  # in the ledger, or not written yet
+    return _refused_at(contract, _document(contract), message, key, place, kind)
+
+
+def _document(contract: Contract) -> Document | None:
+    """Return the contract's file; None for a contract in the ledger, or one that is not written yet."""
+    return read_document(contract.path) if contract.path is not None and contract.path.exists() else None
+
+
+def _refused_at(
+    contract: Contract,
+    document: Document | None,
+    message: str,
+    key: str,
+    place: str | None,
+    kind: Literal["table", "topic"],
+) -> BadInput:
+    if document is None:
         file = str(contract.path) if contract.path else None
         return BadInput(message, file=file, field=f"{place}.{key}" if place else key)
-    document = read_document(contract.path)
     objects = (
         item
         for item in document.children("schema")
