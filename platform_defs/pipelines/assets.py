@@ -93,7 +93,7 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
     ) -> Iterator[dg.MaterializeResult[None]]:
         selected = context.selected_asset_keys | {key.asset_key for key in context.selected_asset_check_keys}
         names = of_tables(selected, [item.contract for item in pipelines])
-        with _failing_in_words(context.log), checks_kept(context):
+        with _expected_failures(context.log), checks_kept(context):
             _drain(context.op_execution_context, pipelines, names, tidegate_spark)
         yield from ()
 
@@ -121,7 +121,7 @@ def continuous_job(pipelines: Sequence[Pipeline], names: str = "") -> dg.JobDefi
         tidegate_spark: SparkResource,
         tidegate_run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> None:
-        with _failing_in_words(context.log):
+        with _expected_failures(context.log):
             _drain(context, pipelines, config.pipelines, tidegate_spark)
 
     @dg.job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
@@ -137,8 +137,10 @@ def continuous_job(pipelines: Sequence[Pipeline], names: str = "") -> dg.JobDefi
 
 
 @contextmanager
-def _failing_in_words(log: dg.DagsterLogManager) -> Generator[None]:
-    """Fail the run if there is no ledger, no broker or no storage of Dagster's: no pipeline was tried."""
+def _expected_failures(log: dg.DagsterLogManager) -> Generator[None]:
+    """Turn an error of the ledger, the brokers or Dagster's storage outside any pipeline into a failure without
+    retries.
+    """
     try:
         yield
     except TidegateError as error:
