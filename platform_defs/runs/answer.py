@@ -267,8 +267,10 @@ def log_sentence(answer: PlanAnswer) -> str | None:
     if (since := answer.log) is None:
         return None
     if since.code is None:
-        return f"It is not known whether the log still has what is to be read next: {since.reason}"
-    return f"The log has changed since ({since.code}): {since.reason} tidegate resolve takes that into account."
+        return f"Whether the log still has the next messages could not be checked: {since.reason}"
+    return (
+        f"Since the halt, the log has changed ({since.code}): {since.reason} tidegate resolve takes this into account."
+    )
 
 
 def changed_sentence(changed: ChangedTransform) -> str:

@@ -32,11 +32,11 @@ def lag(
     """Show how far each pipeline is behind its topic.
 
     The end of a partition is its last stable offset: messages of open
-    transactions do not count, nor do messages that were deleted before they
-    were read (by retention, say): the pipeline halts for those. A contract
-    that cannot be used is listed with its error; the others are shown, and the
-    exit code is 0. If PIPELINE names such a contract, the command fails with
-    its error.
+    transactions do not count, nor do messages that were deleted, for example
+    by retention, before they were read. The pipeline halts for those. A
+    contract that cannot be used is listed with its error; the others are
+    shown, and the exit code is 0. If PIPELINE names such a contract, the
+    command fails with its error.
 
     \b
     JSON with one PIPELINE (otherwise: pipelines, a list of such, and broken):
@@ -224,11 +224,12 @@ def _deleted(item: PipelineLag) -> str:
         if part.deleted
     ]
     count = item.deleted or 0
-    were = noun_for(count, "was deleted before it was", "were deleted before they were")
+    were = noun_for(count, "was deleted before it could be read:", "were deleted before they could be read:")
+    count_as_lag = noun_for(count, "It does not count as lag", "They do not count as lag")
     then = "" if item.state == "halted" else " The next batch halts the pipeline."
     return (
-        f"{plural(count, 'unread offset')} {were} read, and not counted: {spell(spans)}.{then} To see how to go on: "
-        f"tidegate resolve {item.pipeline}"
+        f"{plural(count, 'unread offset')} {were} {spell(spans)}. {count_as_lag}.{then} To see what to do: tidegate "
+        f"resolve {item.pipeline}"
     )
 
 
