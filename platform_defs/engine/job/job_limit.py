@@ -32,8 +32,8 @@ POLL_SECONDS = 5.0  # between two queries to the brokers, while a job is running
 @dataclass(frozen=True)
 class JobLimit:
     """A time limit in `seconds` for the Spark jobs of a batch, or of a try at a part of it, in all; whether the run was
-    `stopped`, which cancels every job; and `poll_brokers`, which returns for each job a function for the error of brokers
-    that do not answer: they cancel the job after `patience` seconds.
+    `stopped`, which cancels every job; and `poll_brokers`, which makes for each job a function that returns the error
+    of brokers that do not answer: this cancels the job after `patience` seconds.
     """
 
     seconds: float = 900.0
