@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+DEFAULT_LIMIT = 20  # messages that are listed, unless --limit says otherwise
+
 PipelineArgument = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 PipelinesArgument = Annotated[
     list[str], typer.Argument(metavar="PIPELINE", help="Pipelines, such as bank_transfers.", show_default=False)

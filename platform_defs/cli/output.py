@@ -88,7 +88,22 @@ def print_answer(document: Any, shown: str | Callable[[], None], output: Output)
         shown()
 
 
-def answer_each(names: Iterable[str], answer: Callable[[str], Answer]) -> dict[str, Answer | TidegateError]:
+def print_each(
+    names: Iterable[str], show: Callable[[str], dict[str, Any]], output: Output
+) -> Mapping[str, dict[str, Any]]:
+    """Show each pipeline, or print one JSON document for all, and return the documents by name. Exit with 1 at the end
+    if one failed.
+    """
+    results = results_by_name(names, show)
+    if output is Output.json:
+        print_documents(results)
+    documents = {name: result for name, result in results.items() if not isinstance(result, TidegateError)}
+    if len(documents) < len(results):
+        raise typer.Exit(1)
+    return documents
+
+
+def results_by_name(names: Iterable[str], answer: Callable[[str], Answer]) -> dict[str, Answer | TidegateError]:
     """Return the answer for each name, or the error in its place, which is also printed. Raises the error of a name
     that is the only one.
     """
@@ -106,13 +121,13 @@ def answer_each(names: Iterable[str], answer: Callable[[str], Answer]) -> dict[s
 
 def print_documents(documents: Mapping[str, Mapping[str, Any] | TidegateError]) -> None:
     """Print the document of the only name as it is; for several, `pipelines`, and `failed` with the errors."""
-    found = [document for document in documents.values() if not isinstance(document, TidegateError)]
+    documents_shown = [document for document in documents.values() if not isinstance(document, TidegateError)]
     failed = [
         {"pipeline": name, "message": str(error)}
         for name, error in documents.items()
         if isinstance(error, TidegateError)
     ]
-    print_json(found[0] if len(documents) == 1 else {"pipelines": found, "failed": failed})
+    print_json(documents_shown[0] if len(documents) == 1 else {"pipelines": documents_shown, "failed": failed})
 
 
 def print_table(

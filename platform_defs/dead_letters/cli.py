@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from platform_defs.cli.content import content_json
-from platform_defs.cli.options import AnyPipelinesArgument, PipelineArgument
+from platform_defs.cli.options import DEFAULT_LIMIT, AnyPipelinesArgument, PipelineArgument
 from platform_defs.cli.output import (
     Output,
     OutputOption,
-    answer_each,
-    print_documents,
+    print_each,
     print_fields,
     print_json,
     print_line,
     print_table,
 )
-from platform_defs.errors import BadInput, TidegateError
+from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     DeadLetter = TypeVar("DeadLetter", DeadLetterLine, StoredDeadLetter)
 
-SHOWN = 20  # messages, unless --limit says otherwise
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
@@ -45,7 +43,7 @@ def list_(
         show_default="count all",
     ),
     limit: int | None = typer.Option(
-        None, min=1, help="List at most this many messages, newest batch first.", show_default="20"
+        None, min=1, help="List at most this many messages, newest batch first.", show_default=str(DEFAULT_LIMIT)
     ),
     output: OutputOption = Output.human,
 ) -> None:
@@ -72,11 +70,7 @@ def list_(
         _count_all(reason, output)
         return
 
-    documents = answer_each(pipelines, lambda pipeline: _list(pipeline, reason, limit, output))
-    if output is Output.json:
-        print_documents(documents)
-    if any(isinstance(document, TidegateError) for document in documents.values()):
-        raise typer.Exit(1)
+    print_each(pipelines, lambda pipeline: _list(pipeline, reason, limit, output), output)
 
 
 def _list(pipeline: str, reason: str | None, limit: int | None, output: Output) -> dict[str, Any]:
@@ -87,7 +81,7 @@ def _list(pipeline: str, reason: str | None, limit: int | None, output: Output) 
     counts = ledger.dead_letter_counts(pipeline, reason)
     total = sum(count.messages for count in counts)
     if output is Output.json:
-        messages = _redacted(contract, ledger.dead_letters(pipeline, reason, limit or SHOWN))
+        messages = _redacted(contract, ledger.dead_letters(pipeline, reason, limit or DEFAULT_LIMIT))
         return {**_counted(pipeline, counts), "messages": [asdict(item) for item in messages]}
     print_line(f"{pipeline} has {plural(total, 'dead letter')}" + (f" of class {reason}" if reason else ""))
     if total and reason is None and limit is None:
@@ -96,7 +90,7 @@ def _list(pipeline: str, reason: str | None, limit: int | None, output: Output) 
         if examples:
             print_line(f"To list messages: tidegate dlq list {pipeline} --reason {examples[0].error_class}")
     elif total:
-        _print_messages(_redacted(contract, ledger.dead_letters(pipeline, reason, limit or SHOWN)), total)
+        _print_messages(_redacted(contract, ledger.dead_letters(pipeline, reason, limit or DEFAULT_LIMIT)), total)
     return {}
 
 

@@ -34,7 +34,7 @@ class PlannedHalt:
 
 
 @dataclass(frozen=True)
-class LogSince:
+class LogChange:
     """The log of a halted pipeline, if it would halt the pipeline as well by now: the halt's code, reason and detail.
     Without a code, `reason` is why that is not known.
     """
@@ -155,7 +155,7 @@ class PlanAnswer:
     dead_letters: DeadLetterLimit
     tables: list[WrittenTable]
     halt: PlannedHalt | None = None
-    log: LogSince | None = None
+    log: LogChange | None = None
     held_by: HeldBy | None = None
     backed_off_until: datetime | None = None
     batch: PlannedBatch | None = None

@@ -13,8 +13,7 @@ from platform_defs.cli.options import PipelinesArgument
 from platform_defs.cli.output import (
     Output,
     OutputOption,
-    answer_each,
-    print_documents,
+    print_each,
     print_fields,
     print_line,
     print_table,
@@ -27,7 +26,7 @@ from platform_defs.runs.answer import (
     ChangedTransform,
     ComparedTransform,
     Explanation,
-    LogSince,
+    LogChange,
     PlanAnswer,
     PlannedContract,
     PlannedRange,
@@ -103,25 +102,22 @@ def plan(
             _show(planned)
         return planned.to_json()
 
-    documents = answer_each(pipelines, answer)
-    if output is Output.json:
-        print_documents(documents)
-    if any(isinstance(document, TidegateError) or document["halt"] for document in documents.values()):
+    if any(document["halt"] for document in print_each(pipelines, answer, output).values()):
         raise typer.Exit(1)
 
 
 def _planned(contract: Contract, *, explain: bool) -> PlanAnswer:
-    answer, planned, worked_by = look(contract)
+    answer, planned, contract_in_use = plan_from_ledger(contract)
     if planned is not None:
         answer = replace(answer, changed=_changed(contract))
     if planned is not None and planned.ranges:
-        answer = _tried(contract, planned, answer, explained_by=worked_by if explain else None)
+        answer = _with_transform_test(contract, planned, answer, explained_by=contract_in_use if explain else None)
     return answer
 
 
-def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None, Contract]:
-    """Return the answer, the plan unless the pipeline is halted, or would be, and the contract that it is made by.
-    Ledger first, then broker, as a run does.
+def plan_from_ledger(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None, Contract]:
+    """Return the plan's document, the plan (None if the pipeline is halted or would halt), and the contract used. The
+    ledger is read before the broker, as in a run.
     """
     from platform_defs.contract.redaction import stored_halt
     from platform_defs.engine.plan.planning import decide
@@ -131,23 +127,23 @@ def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None, Contract]:
     systems = open_systems()
     found = systems.ledger.overview([contract.pipeline])[contract.pipeline]
     status = found.status
-    versions, worked_by = _worked_by(contract, status, systems)
-    answer = state_of(worked_by, status, versions)
+    versions, contract_in_use = _contract_in_use(contract, status, systems)
+    answer = state_of(contract_in_use, status, versions)
     if status.halt is not None:
         detail = stored_halt(contract, status.halt.detail)
         halted = with_halt(answer, Halt(contract.pipeline, detail, detail.seen))
-        return replace(halted, log=_log_since(contract, found, systems)), None, worked_by
+        return replace(halted, log=_log_change(contract, found, systems)), None, contract_in_use
     try:
-        view = describe(systems.broker, worked_by.topic, found.positions)
-        planned = decide(worked_by, found.positions, status.pending, view)
+        view = describe(systems.broker, contract_in_use.topic, found.positions)
+        planned = decide(contract_in_use, found.positions, status.pending, view)
         if planned.halt is not None:
             raise planned.halt
     except Halt as halt:
-        return with_halt(answer, halt), None, worked_by
-    return with_plan(answer, planned), planned, worked_by
+        return with_halt(answer, halt), None, contract_in_use
+    return with_plan(answer, planned), planned, contract_in_use
 
 
-def _worked_by(contract: Contract, status: PipelineStatus, systems: Systems) -> tuple[PlannedContract, Contract]:
+def _contract_in_use(contract: Contract, status: PipelineStatus, systems: Systems) -> tuple[PlannedContract, Contract]:
     """Return the contract that the run in progress works by, or else that of the file, and how the two differ."""
     from platform_defs.contract.odcs_writer import contract_digest
     from platform_defs.ledger.contract_ledger import ContractLedger
@@ -157,21 +153,20 @@ def _worked_by(contract: Contract, status: PipelineStatus, systems: Systems) -> 
     applied = None
     with suppress(LedgerMissing), reading(connect(systems.endpoints.postgres_url)) as connection:
         applied = ContractLedger(connection, contract.pipeline).applied()
-    versions = PlannedContract("file", contract.version)
     if applied is None:
-        return versions, contract
-    versions = replace(versions, in_ledger=applied.version, differs=applied.digest != contract_digest(contract))
+        return PlannedContract("file", contract.version), contract
+    differs = applied.digest != contract_digest(contract)
     try:
         in_ledger = replace(applied.contract(contract.pipeline), path=contract.path)
     except BadInput:  # a document that this version of Tidegate cannot read
-        return versions, contract
-    if not versions.differs and in_ledger.limits == contract.limits:
-        return versions, contract
-    versions = replace(versions, differs=True, source="ledger" if status.held else "file")
-    return versions, in_ledger if status.held else contract
+        return PlannedContract("file", contract.version, applied.version, differs), contract
+    differs = differs or in_ledger.limits != contract.limits
+    source = "ledger" if differs and status.held else "file"
+    planned = PlannedContract(source, contract.version, applied.version, differs)
+    return planned, in_ledger if source == "ledger" else contract
 
 
-def _log_since(contract: Contract, found: StatusAndPositions, systems: Systems) -> LogSince | None:
+def _log_change(contract: Contract, found: StatusAndPositions, systems: Systems) -> LogChange | None:
     """Return the halt that a halted pipeline's log would cause by now; None if none, or the same."""
     from platform_defs.engine.plan.topic_view import describe_with_halt
 
@@ -179,10 +174,10 @@ def _log_since(contract: Contract, found: StatusAndPositions, systems: Systems) 
     try:
         _, halt = describe_with_halt(systems.broker, contract, found.positions, status.pending)
     except TidegateError as error:
-        return LogSince(None, str(error))
+        return LogChange(None, str(error))
     if halt is None or (halt.code, halt.detail.to_json()) == (status.halt_code, status.halt_detail):
         return None
-    return LogSince(halt.code, halt.reason, halt.detail.to_json())
+    return LogChange(halt.code, halt.reason, halt.detail.to_json())
 
 
 def _changed(contract: Contract) -> ChangedTransform | None:
@@ -205,7 +200,9 @@ def _changed(contract: Contract) -> ChangedTransform | None:
     return changed_transform(newest, transform_digest(pipeline), files)
 
 
-def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explained_by: Contract | None) -> PlanAnswer:
+def _with_transform_test(
+    contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explained_by: Contract | None
+) -> PlanAnswer:
     """Return the answer with the comparison of the transform on a sample, unless the ledger has it. With the contract
     `explained_by`, also its steps and Spark's plan of the job. Raises BadInput for a transform that a batch would
     refuse.

@@ -10,12 +10,12 @@ from platform_defs.cli.options import PipelinesArgument
 from platform_defs.cli.output import (
     Output,
     OutputOption,
-    answer_each,
     print_fields,
     print_json,
     print_line,
     print_table,
     progress,
+    results_by_name,
 )
 from platform_defs.errors import TidegateError
 from platform_defs.errors.words import plural
@@ -83,7 +83,7 @@ def verify(
         return report
 
     try:
-        reports = answer_each(names, compare)
+        reports = results_by_name(names, compare)
     except TidegateError as error:  # of the only one
         if output is Output.json:
             print_json(_document(names[0], error))

@@ -9,6 +9,7 @@ from uuid import UUID
 import typer
 
 from platform_defs.cli.options import (
+    DEFAULT_LIMIT,
     ExecuteAsShownOption,
     ExpectOption,
     PipelineArgument,
@@ -18,15 +19,13 @@ from platform_defs.cli.options import (
 from platform_defs.cli.output import (
     Output,
     OutputOption,
-    answer_each,
     print_answer,
-    print_documents,
+    print_each,
     print_line,
     print_table,
     progress,
 )
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
-from platform_defs.errors import TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.producers.outcomes import Outcome
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from platform_defs.producers.unsent.resend import Resending, Resent
 
 
-SHOWN = 20  # messages, unless --limit says otherwise
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
@@ -48,7 +46,7 @@ def list_(
         None, help="Only messages with this error, such as _MSG_TIMED_OUT.", show_default="all"
     ),
     outcome: Outcome | None = typer.Option(None, help="Only messages with this outcome.", show_default="all"),
-    limit: int = typer.Option(SHOWN, min=1, help="List at most this many messages."),
+    limit: int = typer.Option(DEFAULT_LIMIT, min=1, help="List at most this many messages."),
     output: OutputOption = Output.human,
 ) -> None:
     """List the messages that producers could not deliver.
@@ -64,11 +62,7 @@ def list_(
                  tries, failed_at, bytes, status, settled_at, settled_by,
                  settled_reason, settled_partition, settled_offset
     """
-    documents = answer_each(pipelines, lambda pipeline: _list(pipeline, reason, outcome, limit, output))
-    if output is Output.json:
-        print_documents(documents)
-    if any(isinstance(document, TidegateError) for document in documents.values()):
-        raise typer.Exit(1)
+    print_each(pipelines, lambda pipeline: _list(pipeline, reason, outcome, limit, output), output)
 
 
 def _list(pipeline: str, reason: str | None, outcome: Outcome | None, limit: int, output: Output) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from platform_defs.engine.commit.publish_statements import PostgresPublication
 from platform_defs.engine.ports.publication_ports import Publication
 from platform_defs.errors import BadInput, Fenced, Halt
 from platform_defs.runs.answer import NOTHING, changed_sentence, changed_transform
-from platform_defs.runs.cli import look
+from platform_defs.runs.cli import plan_from_ledger
 from platform_defs.settings.contracts import find_pipeline
 from tests.chaos.halts import resolve_halt
 from tests.integration.verify.test_verify import view
@@ -64,7 +64,7 @@ def send(world: World, pipeline: Pipeline, count: int, **where: Any) -> None:
 def shown(world: World, pipeline: Pipeline) -> dict[str, Any]:
     """Return the command's JSON; assert that the whole ledger is unchanged."""
     before = whole_ledger(world)
-    answer, *_ = look(pipeline.contract)
+    answer, *_ = plan_from_ledger(pipeline.contract)
     assert whole_ledger(world) == before
     return json.loads(json.dumps(answer.to_json(), default=str))
 
