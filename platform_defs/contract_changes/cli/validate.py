@@ -54,13 +54,13 @@ def validate(
       notices   likewise
     """
     validated = _validate(names or ())
-    wrong = [each for each in validated if each.mistakes]
+    wrong = [result for result in validated if result.mistakes]
     if output is Output.json:
         print_json({"valid": not wrong, "contracts": list(map(_entry, validated))})
     else:
-        for each in validated:
-            lines = map(str, each.mistakes) if each.mistakes else [f"{each.path}: {each.pipeline} is valid"]
-            print_line("\n".join([*lines, *(f"{notice} (a notice)" for notice in each.notices)]))
+        for result in validated:
+            lines = map(str, result.mistakes) if result.mistakes else [f"{result.path}: {result.pipeline} is valid"]
+            print_line("\n".join([*lines, *(f"{notice} (a notice)" for notice in result.notices)]))
         if not validated:
             print_line("There are no contracts.")
     if wrong:
@@ -68,26 +68,26 @@ def validate(
 
 
 def _validate(names: Sequence[str]) -> list[Validated]:
-    """Return the result of each contract that the names mean, by path. Contracts of the contracts' folder are also
-    compared with each other; any others may be in folders of any name. Raises BadInput for a name without a contract.
+    """Return the results for these files, folders and pipelines, by path. Contracts in the contracts' folder are also
+    compared with each other. Raises BadInput for a name that matches no contract.
     """
     from platform_defs.contract.reader.catalogue import Contracts, load_pipelines, read_files
     from platform_defs.settings.contracts import read_contracts
 
-    every = read_contracts()
-    pipelines = [name for name in names if not _is_path(name) or any(item.is_called(name) for item in every.broken)]
+    catalogue = read_contracts()
+    pipelines = [name for name in names if not _is_path(name) or any(item.is_called(name) for item in catalogue.broken)]
     files = {file for name in names if name not in pipelines for file in _files(Path(name))}
-    chosen = every.chosen(pipelines) if pipelines or not names else Contracts((), ())
-    among = Contracts(
-        tuple(item for item in every.good if item in chosen.good or _resolved(item.path) in files),
-        tuple(item for item in every.broken if item in chosen.broken or _resolved(item.path) in files),
+    chosen = catalogue.chosen(pipelines) if pipelines or not names else Contracts((), ())
+    catalogued = Contracts(
+        tuple(item for item in catalogue.good if item in chosen.good or _absolute(item.path) in files),
+        tuple(item for item in catalogue.broken if item in chosen.broken or _absolute(item.path) in files),
     )
-    others = read_files(sorted(files - {_resolved(item.path) for item in (*every.good, *every.broken)}))
-    validated = [each for contracts in (among, others) for each in _results(load_pipelines(contracts))]
-    return sorted(validated, key=lambda each: each.path)
+    uncatalogued = read_files(sorted(files - {_absolute(item.path) for item in (*catalogue.good, *catalogue.broken)}))
+    validated = [result for contracts in (catalogued, uncatalogued) for result in _results(load_pipelines(contracts))]
+    return sorted(validated, key=lambda result: result.path)
 
 
-def _resolved(path: Path | None) -> Path:
+def _absolute(path: Path | None) -> Path:
     return (path or Path()).resolve()
 
 
@@ -116,24 +116,24 @@ def _results(catalogue: Catalogue) -> Sequence[Validated]:
     validated = [
         Validated(item.path, item.contract and item.contract.pipeline, item.error.mistakes) for item in catalogue.broken
     ]
-    for each in catalogue.pipelines:
-        path = each.contract.path or Path()
+    for pipeline in catalogue.pipelines:
+        path = pipeline.contract.path or Path()
         try:
-            refuse_schema_file(each.contract)
+            refuse_schema_file(pipeline.contract)
         except BadInput as error:
-            validated.append(Validated(path, each.name, error.mistakes))
+            validated.append(Validated(path, pipeline.name, error.mistakes))
         else:
-            validated.append(Validated(path, each.name, (), fields_without_column(each)))
+            validated.append(Validated(path, pipeline.name, (), fields_without_column(pipeline)))
     return validated
 
 
-def _entry(each: Validated) -> dict[str, Any]:
+def _entry(result: Validated) -> dict[str, Any]:
     def listed(mistakes: Sequence[Mistake]) -> list[dict[str, Any]]:
         return [{"file": m.file, "line": m.line, "field": m.field, "message": m.problem} for m in mistakes]
 
     return {
-        "file": str(each.path),
-        "pipeline": each.pipeline,
-        "mistakes": listed(each.mistakes),
-        "notices": listed(each.notices),
+        "file": str(result.path),
+        "pipeline": result.pipeline,
+        "mistakes": listed(result.mistakes),
+        "notices": listed(result.notices),
     }
