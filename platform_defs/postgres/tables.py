@@ -43,10 +43,9 @@ def create_target(connection: Connection, table: Table) -> bool:
     if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
         return False
     create_schema(connection, table.name.partition(".")[0])
-    with unless_created_meanwhile(connection):
+    with unless_created_meanwhile(connection) as committed:
         _create_table(connection, table)
-        return True
-    return False
+    return bool(committed)
 
 
 def create_schema(connection: Connection, schema: str) -> None:
@@ -57,14 +56,18 @@ def create_schema(connection: Connection, schema: str) -> None:
 
 
 @contextmanager
-def unless_created_meanwhile(connection: Connection) -> Generator[None]:
-    """Undo the block if another session, of Tidegate or another program, has created the same object meanwhile.
+def unless_created_meanwhile(connection: Connection) -> Generator[list[bool]]:
+    """Undo the block if another session, of Tidegate or another program, has created the same object meanwhile. Yields
+    a list that is empty afterwards unless the block was committed.
 
     IF NOT EXISTS is not enough: sessions that look before any of them commits all create it. The later ones wait for
     the first one's commit, and then violate a unique index of the catalogue.
     """
-    with suppress(*_CREATED_MEANWHILE), connection.transaction():
-        yield
+    committed = list[bool]()
+    with suppress(*_CREATED_MEANWHILE):
+        with connection.transaction():
+            yield committed
+        committed.append(True)
 
 
 _CREATED_MEANWHILE = (

@@ -155,14 +155,14 @@ class BuiltBeside:
     def _create(self, connection: Connection) -> None:
         reshaping = self.reshaping(connection)
         for schema in self._schemas:
-            self._refuse_other(connection, schema)
-            with unless_created_meanwhile(connection):
+            self._refuse_existing(connection, schema)
+            with unless_created_meanwhile(connection) as committed:
                 connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
                 connection.execute(
                     sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(schema), sql.Literal(self.built.name))
                 )
-                continue
-            self._refuse_other(connection, schema)
+            if not committed:
+                self._refuse_existing(connection, schema)
         for old, new in zip(self.live.contract.tables, self.built.contract.tables, strict=True):
             table = identifier(new.name)
             connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(table, identifier(old.name)))
@@ -176,7 +176,7 @@ class BuiltBeside:
             for _ in run(connection, [replace(i, table=new.name) for i in reshaping if i.table == old.name]):
                 pass
 
-    def _refuse_other(self, connection: Connection, schema: str) -> None:
+    def _refuse_existing(self, connection: Connection, schema: str) -> None:
         """Raise BadInput if the schema exists."""
         found = connection.execute(
             "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", [schema]
