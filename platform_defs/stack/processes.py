@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import SIGKILL as KILL
 from signal import SIGTERM
@@ -96,7 +96,7 @@ def is_up(
     report: float = REPORT_SECONDS,
 ) -> bool:
     """Return True as soon as the server answers; False if one of its processes ends before, or after START_SECONDS.
-    `progress` is told every `report` seconds that it is still starting.
+    Calls `progress` every `report` seconds while the server is starting.
     """
     began = reported = time.monotonic()
     while all(map(is_running, starting)) and (now := time.monotonic()) - began < START_SECONDS:
@@ -111,9 +111,14 @@ def is_up(
 
 def succeeds(name: str, step: psutil.Process, progress: Callable[[str], None]) -> bool:
     """Return True if the process, a step before the start of a server, ends with exit code 0 within START_SECONDS."""
-    is_up(name, [step], lambda: False, progress)
+    began = time.monotonic()
+    while (seconds := time.monotonic() - began) < START_SECONDS:
+        if seconds >= REPORT_SECONDS:
+            progress(f"{name} is still being prepared, after {seconds:.0f} s")
+        with suppress(psutil.TimeoutExpired):
+            return step.wait(timeout=REPORT_SECONDS) == 0
     end([step], SIGTERM, within=KILL_SECONDS)
-    return step.wait(timeout=KILL_SECONDS) == 0
+    return False
 
 
 def started() -> int:
