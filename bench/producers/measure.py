@@ -14,12 +14,13 @@ from bench.producers.journal_check import Round, compare_with_log
 from bench.producers.measured import Measured, summed_up
 from bench.producers.recipes import FLOWING, Field
 from bench.producers.sending import Pace, Stream
-from bench.producers.three_brokers import FOLDER, NUMBERS, ThreeBrokers
+from bench.producers.three_brokers import NUMBERS, ThreeBrokers
 from bench.producers.topic import Topic, alive, wait_until
 from bench.producers.zombie import HALF, ZOMBIE, Zombie
 from platform_defs.errors import BadInput, BrokerAway
 from platform_defs.producer_options.presets import Preset
 from platform_defs.settings.home import private_home
+from platform_defs.stack.kafka_servers import MEASURE_FOLDER
 from platform_defs.stack.processes import ServerFailed
 
 RATE = 2_000  # messages a second during a fault; unlimited without one
@@ -62,9 +63,9 @@ def three_brokers(home: Path, show: Progress) -> Generator[ThreeBrokers]:
 
     private_home(home)
     try:
-        with FileLock(home / f"{FOLDER}.lock", timeout=0):
+        with FileLock(home / f"{MEASURE_FOLDER}.lock", timeout=0):
             show("starting three brokers")
-            with ThreeBrokers(home / FOLDER, show) as brokers:
+            with ThreeBrokers(home / MEASURE_FOLDER, show) as brokers:
                 yield brokers
     except Timeout as error:
         message = f"another `python -m bench.producers` is running over {home}; wait for it, or set TIDEGATE_HOME"

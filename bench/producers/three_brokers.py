@@ -20,7 +20,6 @@ from platform_defs.stack import kafka_servers as kafka
 from platform_defs.stack.kafka_node import PROTOCOLS, Node, Program, new_cluster
 from platform_defs.stack.state import Cluster, Server
 
-FOLDER = "measure"  # under TIDEGATE_HOME
 NUMBERS = (1, 2, 3)
 
 # Overrides for kafka_node.py's properties.

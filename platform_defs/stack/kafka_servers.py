@@ -24,6 +24,7 @@ from platform_defs.stack.state import (
 )
 
 STOP_SECONDS = 15.0
+MEASURE_FOLDER = "measure"  # of bench.producers, under TIDEGATE_HOME
 Progress = Callable[[str], None]
 
 
@@ -53,7 +54,7 @@ def stop(home: Path) -> None:
 def discard(home: Path) -> None:
     """Kill every broker that runs over this folder, and delete the folder."""
     if home.exists():
-        processes.end(running(home), signal.SIGKILL, within=10.0)
+        processes.end(running(home), signal.SIGKILL, within=processes.KILL_SECONDS)
         shutil.rmtree(home, ignore_errors=True)
 
 

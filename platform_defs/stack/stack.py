@@ -234,7 +234,7 @@ def _stop(home: Path) -> None:
     from platform_defs.stack import postgres_server as postgres
     from platform_defs.stack import registry_server as registry
 
-    kafka.discard(home / "measure")  # the brokers of a measurement that was killed (bench/producers)
+    kafka.discard(home / kafka.MEASURE_FOLDER)  # the brokers of a measurement that was killed
     with ThreadPoolExecutor(3) as pool:
         stopping: list[Future[None]] = [pool.submit(one.stop, home) for one in (kafka, postgres, registry)]
     for future in stopping:

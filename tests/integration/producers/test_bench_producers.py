@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.producers import page, three_brokers
+from bench.producers import page
 from bench.producers.faults import FAULTS, Fault
 from bench.producers.measure import Broken, measure
 from bench.producers.measured import Measured
@@ -56,7 +56,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
             every[one.fault, one.preset] = one
             if one.preset == "one_in_flight" and isinstance(one, Measured) and one.reordered:
                 break
-    assert not (home / three_brokers.FOLDER).exists()
+    assert not (home / kafka.MEASURE_FOLDER).exists()
     assert running(home) == []
     return every
 
@@ -87,7 +87,7 @@ def of(found: Found, fault: str, preset: str) -> Measured:
 
 
 def running(home: Path) -> list[int]:
-    return [process.pid for process in kafka.running(home / three_brokers.FOLDER)]
+    return [process.pid for process in kafka.running(home / kafka.MEASURE_FOLDER)]
 
 
 @pytest.mark.longest
@@ -159,7 +159,7 @@ def test_what_a_killed_measurement_leaves_running_is_stopped_with_the_stack(home
     assert len(running(home)) == 3
     stack.down()
     assert running(home) == []
-    assert not (home / three_brokers.FOLDER).exists()
+    assert not (home / kafka.MEASURE_FOLDER).exists()
 
 
 @pytest.mark.longest
