@@ -64,6 +64,7 @@ def doctor(
 
 def _examination(bootstrap: str | None, write: str | None, timeout: float) -> Examination:
     from platform_defs.doctor.examination import Examination
+    from platform_defs.kafka.client.connection_log import NO_LOG
     from platform_defs.settings.contracts import read_contracts
     from platform_defs.settings.settings import settings
     from platform_defs.stack import stack
@@ -73,7 +74,7 @@ def _examination(bootstrap: str | None, write: str | None, timeout: float) -> Ex
     return Examination(
         bootstrap=bootstrap or running.kafka.address,
         source="--bootstrap" if bootstrap else embedded,
-        options={"log_level": "0", **chosen.librdkafka_options},
+        options={**NO_LOG, **chosen.librdkafka_options},
         postgres_url=running.postgres.address,
         contracts=read_contracts(),
         spark_master=chosen.spark_master,

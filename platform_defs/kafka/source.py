@@ -24,7 +24,7 @@ from platform_defs.errors import (
 from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.formats.blocks.block import Block, message_blocks
 from platform_defs.formats.blocks.block import Message as BlockMessage
-from platform_defs.kafka.client.reader import QUIET, Follower, Reader
+from platform_defs.kafka.client.reader import FOLLOW_AFTER, Follower, Reader
 from platform_defs.kafka.client.refusals import refusal, refusing
 from platform_defs.kafka.client.rights import to_run
 from platform_defs.offsets import OffsetRange
@@ -100,9 +100,9 @@ class KafkaSource:
                 continue
             consumer.connection_log.refuse_too_large(_place(wanted, position))
             silence = time.monotonic() - last_progress
-            if not isinstance(consumer, Follower) and silence > self.patience * QUIET:
+            if not isinstance(consumer, Follower) and silence > self.patience * FOLLOW_AFTER:
                 break
-            if silence > self.patience * (1 - QUIET):
+            if silence > self.patience * (1 - FOLLOW_AFTER):
                 raise self._silence(consumer, wanted, position)
         return _start(wanted, position, epoch)
 

@@ -13,11 +13,11 @@ from confluent_kafka import KafkaException, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.errors import BrokerAway
+from platform_defs.kafka.client.connection_log import NO_LOG
 from platform_defs.kafka.client.reader import Reader
 from platform_defs.kafka.client.refusals import refusal, refusing
 from platform_defs.kafka.client.rights import Right
 from platform_defs.producers.producer import Producer
-from platform_defs.producers.producer_client import QUIET
 
 ANSWER = 30.0  # seconds
 
@@ -63,7 +63,7 @@ class Marker:
     def _client(self) -> Any:
         """Return a consumer that never joins its group."""
         with refusing("a client for committed offsets", self.options):
-            conf = {**QUIET, **self.options, "group.id": self.group, "enable.auto.commit": False}
+            conf = {**NO_LOG, **self.options, "group.id": self.group, "enable.auto.commit": False}
             return Reader(conf)
 
     def _refused(self, client: Any, error: KafkaException) -> Exception:

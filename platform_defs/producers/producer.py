@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from platform_defs.errors import BadInput, NotDelivered, ProducerBroken, TransactionAborted
 from platform_defs.errors.words import plural
+from platform_defs.kafka.client.connection_log import NO_LOG
 from platform_defs.kafka.client.refusals import remedy
 from platform_defs.kafka.client.rights import to_write
 from platform_defs.producer_options.config import Chosen, choose, unused
@@ -19,7 +20,7 @@ from platform_defs.producer_options.partitioners import Chooser, chooser, librar
 from platform_defs.producer_options.presets import DEFAULT
 from platform_defs.producers.message import Delivered, DeliveryCounts, Ids, Message
 from platform_defs.producers.outcomes import outcome_of
-from platform_defs.producers.producer_client import QUIET, connection_options, existing_partitions, new_client, warn_of
+from platform_defs.producers.producer_client import connection_options, existing_partitions, new_client, warn_of
 from platform_defs.producers.transactions import Transactions
 from platform_defs.producers.undelivered import Attempt, Unsent
 
@@ -71,7 +72,7 @@ class Producer:
         self._failure: NotDelivered | None = None  # the first that is not reported yet
         self._cause: NotDelivered | None = None  # the first of the transaction
         self._broken: ProducerBroken | None = None
-        conf = {**QUIET, **self._options, **self._library_options(client_id)}
+        conf = {**NO_LOG, **self._options, **self._library_options(client_id)}
         self._client = new_client(conf, self.chosen.preset.name)
         self._poll_at = 0.0
         self._choose = self._chooser(options, partitions)

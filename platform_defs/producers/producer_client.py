@@ -9,13 +9,12 @@ from confluent_kafka import KafkaException
 
 from platform_defs.errors import AccessDenied, BadInput, BrokerAway, TopicMissing
 from platform_defs.kafka.client.admin_client import admin_client
-from platform_defs.kafka.client.connection_log import ConnectionLog
+from platform_defs.kafka.client.connection_log import NO_LOG, ConnectionLog
 from platform_defs.kafka.client.refusals import refusal
 from platform_defs.kafka.client.rights import to_write
 from platform_defs.producer_options.options import OPTIONS, own_name
 from platform_defs.settings.settings import settings
 
-QUIET = {"log_level": 0}  # unless the options say otherwise: the error raised has librdkafka's reason
 ANSWER = 10  # seconds that Kafka may take to describe a topic
 
 
@@ -29,7 +28,7 @@ class ListeningProducer(confluent_kafka.Producer):
 
 def existing_partitions(options: Mapping[str, Any], topic: str) -> int:
     """Return the topic's number of partitions. Raises TopicMissing, BrokerAway, AccessDenied."""
-    admin = admin_client({**QUIET, **connection_options(options)})
+    admin = admin_client({**NO_LOG, **connection_options(options)})
     try:
         found = admin.list_topics(topic, timeout=ANSWER).topics.get(topic)
     except KafkaException as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from platform_defs.errors import BadInput
+from platform_defs.kafka.client.connection_log import NO_LOG
 from platform_defs.kafka.client.tokens import with_callback
 from platform_defs.settings.registry_address import Registry
 from platform_defs.settings.settings import settings
@@ -31,7 +32,7 @@ class Endpoints:
 
         The clients log nothing unless TIDEGATE_KAFKA_LOG_LEVEL is set: Tidegate's errors have librdkafka's reason.
         """
-        return {"bootstrap.servers": self.bootstrap_servers, "log_level": "0", **with_callback(self.librdkafka)}
+        return {"bootstrap.servers": self.bootstrap_servers, **NO_LOG, **with_callback(self.librdkafka)}
 
 
 def connection() -> Endpoints:

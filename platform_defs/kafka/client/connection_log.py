@@ -11,6 +11,9 @@ from confluent_kafka import KafkaError
 from platform_defs.errors import BadInput, error_policy
 from platform_defs.errors.error_policy import ErrorPolicy
 
+# errors have librdkafka's reason; TIDEGATE_KAFKA_LOG_LEVEL overrides it
+NO_LOG = {"log_level": "0"}
+
 
 class ConnectionLog:
     """An `error_cb` that keeps the last error of a connection. It is called while the client is polled."""

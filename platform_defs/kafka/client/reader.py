@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from platform_defs.kafka.client.connection_log import ConnectionLog
 
-QUIET = 1 / 6  # of its user's patience: a consumer without messages for so long makes way for a Follower
+FOLLOW_AFTER = 1 / 6  # of its user's patience: a consumer without messages for so long makes way for a Follower
 
 
 class Reader(Consumer):

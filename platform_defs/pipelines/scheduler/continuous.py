@@ -24,7 +24,7 @@ SHARE = Budget(batches=8, seconds=1.0)  # of one turn; a batch that has begun is
 BATCH = 100_000  # messages: a larger batch takes longer than the others' messages may wait
 POLLS = 10  # polls of the ends of all topics, within the shortest latency ...
 SHORTEST, LONGEST = 0.05, 0.4  # ... and seconds between two of them, at least and at most
-QUIET = 9.0  # pause after a poll of the ends, in multiples of its duration; also after an early full poll
+POLL_PAUSE_FACTOR = 9.0  # pause after a poll of the ends, in multiples of its duration; also after an early full poll
 HELD = 1.0  # seconds for which a pipeline is left alone that another run has leased
 FENCED = 10.0  # ... that another run has taken away
 RETRY = 5.0  # ... that failed: the ledger may not have recorded it; then twice as long each time ...
@@ -196,7 +196,7 @@ class Continuous:
                 self._look(taken)
             else:
                 self._poll(taken)
-                rest = max(rest, QUIET * (time.monotonic() - now))
+                rest = max(rest, POLL_PAUSE_FACTOR * (time.monotonic() - now))
         except (LedgerAway, BrokerAway, *STORAGE_AWAY) as away:
             self._put_off(away, now)
         else:
@@ -226,7 +226,7 @@ class Continuous:
         self._unread = {name for name, item in self._known.items() if wants_turn(item)} - taken
         now = time.monotonic()
         self._next_full_poll = now + (
-            min(max(HELD, QUIET * (now - began)), FULL_POLL_SECONDS) if elsewhere else FULL_POLL_SECONDS
+            min(max(HELD, POLL_PAUSE_FACTOR * (now - began)), FULL_POLL_SECONDS) if elsewhere else FULL_POLL_SECONDS
         )
 
     def _poll(self, taken: set[str]) -> None:

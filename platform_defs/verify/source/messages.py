@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError
 from platform_defs.kafka.client.admin_client import admin_client
-from platform_defs.kafka.client.reader import QUIET, Follower, Reader
+from platform_defs.kafka.client.reader import FOLLOW_AFTER, Follower, Reader
 from platform_defs.kafka.client.refusals import refusal
 from platform_defs.offsets import READING
 from platform_defs.settings.settings import settings
@@ -199,7 +199,7 @@ class Topic:
             if isinstance(self._consumer, Follower):
                 if self._consumer.fetched > fetched:
                     since, fetched = time.monotonic(), self._consumer.fetched
-            elif silence > PATIENCE * QUIET:
+            elif silence > PATIENCE * FOLLOW_AFTER:
                 self._consumer.close()
                 self._consumer = Follower(self._reading, TopicPartition(self.topic, partition, position))
         raise BrokerAway(f"no message received from {place} for {PATIENCE:.0f} s. {settings().kafka_advice}")

@@ -16,12 +16,13 @@ from platform_defs.doctor.findings.trials import Place
 from platform_defs.doctor.probes.trial import Trial
 from platform_defs.errors import BrokerAway, RegistryAway
 from platform_defs.groups.client import GroupClient
+from platform_defs.kafka.client.connection_log import NO_LOG
 from platform_defs.kafka.client.reader import Reader
 from platform_defs.kafka.cluster_admin import KafkaCluster
 from platform_defs.kafka.descriptions import KafkaPartitions
 from platform_defs.kafka.topic_views import KafkaTopics
 from platform_defs.lineage import events
-from platform_defs.producers.producer_client import QUIET, ListeningProducer, new_client
+from platform_defs.producers.producer_client import ListeningProducer, new_client
 from platform_defs.registry.client import RegistryClient
 from platform_defs.settings.registry_address import Registry
 from platform_defs.spark import session
@@ -104,7 +105,7 @@ def ask_each_client(options: Mapping[str, Any]) -> list[str]:
     reader.subscribe(["t"])
     wait_for(lambda: is_refused(reader))
     reader.close()
-    producer = new_client({**QUIET, **options}, "asynchronous")
+    producer = new_client({**NO_LOG, **options}, "asynchronous")
     wait_for(lambda: is_refused(producer))
     producer.close()  # or it would log into the next test
     place = Place("t", 0)
