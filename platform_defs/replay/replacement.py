@@ -168,7 +168,7 @@ class Replacement(BuiltBeside):
     def _prove(self, connection: Connection, pair: Pair) -> None:
         """Check that the live rows are now the rebuilt ones. A trigger or a rule could have prevented it."""
         left = pair.difference(connection)
-        if not left.none:
+        if not left.is_empty:
             differing = left.changed + left.new_columns
             raise BadInput(
                 f"in {left.name}, {plural(left.only_live, 'row')} to delete, {plural(left.only_rebuilt, 'row')} to "

@@ -41,8 +41,8 @@ class Difference:
     samples: tuple[dict[str, Any], ...] = ()
 
     @property
-    def none(self) -> bool:
-        """True if the two are the same."""
+    def is_empty(self) -> bool:
+        """True if no row differs."""
         return not (self.only_live or self.only_rebuilt or self.changed or self.new_columns)
 
 

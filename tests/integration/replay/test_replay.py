@@ -414,7 +414,7 @@ def test_rows_that_differ_are_paired_by_message_or_key(endpoints: Endpoints, sub
                     seen = pair.difference(connection)
                     assert (seen.live, seen.rebuilt) == (len(live), len(rebuilt))
                     assert (seen.changed, seen.new_columns, seen.only_live, seen.only_rebuilt) == expected
-                    assert seen.none == (sum(expected) == 0)
+                    assert seen.is_empty == (sum(expected) == 0)
         finally:
             connection.rollback()
 
