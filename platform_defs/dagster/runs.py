@@ -90,8 +90,8 @@ def of_tables(keys: Iterable[AssetKey], contracts: Sequence[Contract]) -> list[s
 
 
 def unfinished(instance: DagsterInstance, ledger_id: str | None) -> Sequence[RunRecord]:
-    """Return the unfinished runs, except those of other ledgers. One without the tag may be anybody's: it has not
-    opened its session yet, or an older version started it.
+    """Return the unfinished runs, except those of other ledgers. Untagged runs are included: they have no session yet,
+    or an older version started them.
     """
     records = instance.get_run_records(RunsFilter(statuses=UNFINISHED))
     return [item for item in records if item.dagster_run.tags.get(LEDGER_TAG, ledger_id) == ledger_id]

@@ -58,8 +58,8 @@ def _bytes(raw: str) -> bytes | Reason:
 
 
 def not_a(what: str, raw: str, example: str, read: Callable[[str], Any] = lambda _: None) -> str:
-    """Return the sentence for a text of another form. `read`, for times: returns something for a text of the right
-    form. A text that has it but for decimals after the sixth is told so.
+    """Return the reason for a text of another form. With `read`, which parses a time, a text that is wrong only by
+    having more than six decimals gets that reason.
     """
     fraction = _long_fraction(raw)
     if fraction and read(f"{raw[: fraction.end(1)]}{raw[fraction.end() :]}"):

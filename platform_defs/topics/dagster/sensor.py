@@ -82,7 +82,7 @@ def observe_topics(topics: Sequence[Topic], names: str = "") -> dg.SensorDefinit
 
 def topic_assets(topics: Sequence[Topic], names: str = "") -> list[dg.AssetsDefinition]:
     """Return these topics as assets that Dagster shows as observed, under one op; those whose output's name is taken
-    there (x.y and x_y), under another. The sensor records them; a run by hand does it at once.
+    there (x.y and x_y), under another. The sensor observes them; a manual run observes them immediately.
     """
     pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
     groups = list[dict[str, Topic]]()
