@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from platform_defs.cli.halt_detail import one_line
 from platform_defs.cli.options import PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
 from platform_defs.cli.proposals import required_reason
 from platform_defs.errors.words import plural
-from platform_defs.resolve.halt_answer import one_line
 
 if TYPE_CHECKING:
     from platform_defs.replay.replacement import Shown

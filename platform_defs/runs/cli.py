@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from platform_defs.cli.halt_detail import print_halt_detail
 from platform_defs.cli.options import PipelinesArgument
 from platform_defs.cli.output import (
     Output,
@@ -21,7 +22,6 @@ from platform_defs.cli.output import (
 )
 from platform_defs.errors import BadInput, Halt, LedgerMissing, TidegateError
 from platform_defs.errors.words import plural
-from platform_defs.resolve.halt_answer import print_halt_detail
 from platform_defs.runs.answer import (
     ChangedTransform,
     ComparedTransform,

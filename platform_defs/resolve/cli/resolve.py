@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from platform_defs.cli.halt_detail import print_halt_detail
 from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 from platform_defs.resolve.choices import BatchChoice, ResumeAt
-from platform_defs.resolve.halt_answer import print_halt_detail
 
 if TYPE_CHECKING:
     from platform_defs.resolve.ledger import LogPosition

@@ -2,6 +2,7 @@
 
 import pytest
 
+from platform_defs.cli.halt_detail import print_halt_detail
 from platform_defs.errors.halts import (
     BlockingCheckFailed,
     HaltDetail,
@@ -11,7 +12,6 @@ from platform_defs.errors.halts import (
     TooManyDeadLetters,
     UnknownHalt,
 )
-from platform_defs.resolve.halt_answer import print_halt_detail
 
 
 def printed(detail: HaltDetail, capsys: pytest.CaptureFixture[str]) -> list[str]:
