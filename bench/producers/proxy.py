@@ -1,5 +1,5 @@
 """A proxy before a server: makes the connection slow, silent, or cut, or loses every packet, at the moment that
-matters.
+matters. Also used by tests/chaos.
 """
 
 import ctypes

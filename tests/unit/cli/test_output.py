@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.producers import __main__ as presets_measure
+from bench.producers import __main__ as bench_producers
 from bench.producers.faults import FAULTS
 from bench.producers.measured import Measured
 from platform_defs.cli import output
@@ -93,7 +93,7 @@ def test_what_presets_measured_fits_into_80_columns_with_its_headings(
         for preset in PRESETS
         for fault in FAULTS
     ]
-    presets_measure._print(found)
+    bench_producers._print(found)
     shown = re.sub(r"\x1b\[\d*m", "", capfd.readouterr().out)
     lines = [line.split() for line in shown.splitlines()]
     assert lines[0] == ["preset", "fault", "fired", "sent", "failed", "lost", "doubled", "reordered", "ghosts"]

@@ -12,7 +12,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.producers import __main__ as presets_measure
+from bench.producers import __main__ as bench_producers
 from bench.producers import page, sweep_page, sweeping
 from bench.producers.statistics import ProducerStatistics
 from bench.producers.sweep_picture import sweep_picture
@@ -128,7 +128,7 @@ def test_a_sweep_is_printed_in_80_columns(capfd: pytest.CaptureFixture[str], mon
         )
         for s in settings_of(["all"])
     ]
-    presets_measure._print_sweeps(swept)
+    bench_producers._print_sweeps(swept)
     shown = re.sub(r"\x1b\[\d*m", "", capfd.readouterr().out)
     assert max(map(len, shown.splitlines())) <= 80
     assert shown.count("batch bytes B/message ratio") == len(VARIED)
@@ -136,7 +136,7 @@ def test_a_sweep_is_printed_in_80_columns(capfd: pytest.CaptureFixture[str], mon
 
 def test_a_preset_or_a_fault_does_not_go_with_a_sweep() -> None:
     with pytest.raises(typer.BadParameter, match="leave out --preset and --fault"):
-        presets_measure.main(preset=["all"], fault=["none"], vary=[presets_measure.Vary.acks])
+        bench_producers.main(preset=["all"], fault=["none"], vary=[bench_producers.Vary.acks])
 
 
 def measured() -> dict[tuple[str, str, str], Swept]:
