@@ -5,6 +5,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,11 +129,13 @@ def test_clients_of_kafka_log_only_if_a_setting_says_so(
 
 @pytest.mark.long
 def test_an_unanswered_question_ends_in_the_reason_and_the_setting(
-    unreachable: str, monkeypatch: pytest.MonkeyPatch
+    unreachable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for message in ask_each_client(kafka_alone()):
         assert "onnection refused" in message or "ECONNREFUSED" in message
         assert message.endswith("Check TIDEGATE_KAFKA_BOOTSTRAP_SERVERS; `tidegate doctor` shows what is wrong")
     monkeypatch.delenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS")
-    with pytest.raises(BrokerAway, match=r"\(`tidegate stack status`\)\? To start it: tidegate stack up$"):
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    (tmp_path / "stack.json").touch()
+    with pytest.raises(BrokerAway, match=r"tidegate stack status\. To start them: tidegate stack up$"):
         KafkaPartitions({"bootstrap.servers": unreachable, "log_level": "0"}, timeout=0.5).topics()
