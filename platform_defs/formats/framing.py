@@ -158,14 +158,14 @@ class _Block:
 
 def frame_hint(value: bytes) -> str:
     """Return a sentence for a message that could not be read, if it may begin with a frame that the contract does not
-    declare; else an empty text. `value`: its first bytes.
+    declare; else an empty text. `value`: its first bytes. They are not quoted: without a frame, they are a field's
+    value, perhaps a classified one.
     """
-    number = int.from_bytes(value[1:FRAME])
-    if value[:1] != b"\0" or len(value) < FRAME or not number:
+    if value[:1] != b"\0" or len(value) < FRAME or not any(value[1:FRAME]):
         return ""
     return (
-        f". The message begins with a zero byte and what may be a schema id ({number}): if its producer uses a schema "
-        "registry, set framing: prefix in the contract"
+        ". The message begins with a zero byte and what may be a schema id: if its producer uses a schema registry, "
+        "set framing: prefix in the contract"
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field, Format, Framing, WireFormat
+from platform_defs.contract.redaction import redacted, stored_reason
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.errors.halts import RegistrySwitched
 from platform_defs.formats.blocks.arrow import columns_of, integers
@@ -129,8 +130,31 @@ def test_the_last_header_of_the_name_counts() -> None:
 def test_a_frame_that_the_contract_does_not_declare_is_named(kind: Format, payload: bytes) -> None:
     (block,) = message_blocks([Delivered(0, b"\0\0\0\1\7" + payload), Delivered(1, b"\2\4\0"), Delivered(2, None)])
     found = BlockDecoder(contract("none", kind, INTEGER), None).read(0, block, None).decoded
-    hint = "(263): if its producer uses a schema registry, set framing: prefix"
+    hint = "a schema id: if its producer uses a schema registry, set framing: prefix"
     assert [hint in fault.message for fault in found.faults] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "behind"),
+    [("avro", b""), ("avro", b"\4no"), ("json", b""), ("protobuf", b"")],
+    ids=["a message that ends early", "a wrong open field", "json", "protobuf"],
+)
+def test_a_frame_that_the_contract_does_not_declare_quotes_no_byte_of_a_classified_value(
+    kind: Format, behind: bytes
+) -> None:
+    """Without a frame, the bytes after the first are a value's: here of a union whose first branch is a string."""
+    record = '{"type": "record", "name": "R", "fields": [{"name": "person", "type": ["string", "null"]}, %s]}'
+    message = 'syntax = "proto3"; message R { string person = 1; string id = 2; }'
+    schema = message if kind == "protobuf" else record % '{"name": "id", "type": "string"}'
+    person = Field("person", column_type("string"), False, (), classification="restricted")
+    fields = (person, Field("id", column_type("uuid"), False, ()))
+    hiding = replace(contract("none", kind, schema), fields=fields)
+    (block,) = message_blocks([Delivered(0, b"\0\x06Bob" + behind)])
+    (fault,) = BlockDecoder(hiding, None).read(0, block, None).decoded.faults
+    (stored,) = redacted(hiding, [fault])
+    assert stored.message == stored_reason(hiding, fault.stage, fault.error_class, fault.message, fault.field)
+    assert "Bob" not in stored.message
+    assert str(int.from_bytes(b"\x06Bob")) not in stored.message
 
 
 def test_messages_that_name_no_schema_are_of_the_one_beside_the_contract() -> None:
