@@ -26,7 +26,7 @@ FIXED = {
     "TimeZone": "UTC",  # the default is the server's zone
     "client_encoding": "UTF8",  # the default is the database's
     # texts of values, which clients parse, COPY takes and digests are made of
-    "DateStyle": "ISO, MDY",
+    "DateStyle": "ISO",  # the output. The order is left to the owner, whose triggers may read 01/02/2026 by it
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
     "extra_float_digits": "1",

@@ -145,9 +145,12 @@ def test_every_client_sets_its_sessions_behind_a_pooler(hostile: World) -> None:
 
 
 def _every_client_sets_its_sessions(url: str) -> None:
-    """psycopg, ADBC, Great Expectations' engine and that of Dagster's storage."""
+    """psycopg, ADBC, Great Expectations' engine and that of Dagster's storage. The owner's defaults and triggers read
+    dates in the owner's order.
+    """
     names = [name for name in HOSTILE if name in FIXED]
-    asked, wanted = f"SELECT {', '.join(f'current_setting({name!r})' for name in names)}", [FIXED[n] for n in names]
+    asked = f"SELECT '03/02/2026'::date::text, {', '.join(f'current_setting({name!r})' for name in names)}"
+    wanted = ["2026-02-03", *({**FIXED, "DateStyle": "ISO, DMY"}[name] for name in names)]
     with connect(url) as session:
         assert [*(session.execute(asked.encode()).fetchone() or ())] == wanted
     for engine in map(create_engine, (storage_url(url), with_sessions(session_uri(url, "audit")))):
