@@ -38,8 +38,9 @@ from platform_defs.settings.home import private_home
 from platform_defs.settings.settings import Settings, settings
 
 SCHEMA = "dagster"
-# The errors that Dagster raises if its storage does not answer, or is a standby.
-STORAGE_AWAY = (OperationalError, InterfaceError, InternalError, DagsterPostgresException)
+# The errors that Dagster raises if its storage does not answer, or is a standby. PoolTimeout: the process's connections
+# were all in use for SQLAlchemy's 30 seconds.
+STORAGE_AWAY = (OperationalError, InterfaceError, InternalError, DagsterPostgresException, PoolTimeout)
 MOST = 20  # maximum connections of a process; one of them is kept
 RECYCLED = 600  # seconds after which a kept connection is reopened
 ADDRESSES = 2  # addresses with cached connections: a password changed while a process runs makes a second address
@@ -179,7 +180,7 @@ def _has_tables(url: str) -> bool:
     try:
         with kept_connections(url).connect() as connection:
             return bool(connection.execute(_FOUND, _TABLES).scalar())
-    except (*STORAGE_AWAY, PoolTimeout):
+    except STORAGE_AWAY:
         return False
 
 
