@@ -94,8 +94,10 @@ class Settlement(Decision):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the decision as shown, so that exactly that is carried out."""
-        return fingerprint_of({**asdict(self), "code": self.code})
+        """A hash of all that is carried out. The explanation only describes it, and may name the log's current end."""
+        decided = asdict(self)
+        del decided["explanation"]
+        return fingerprint_of({**decided, "code": self.code})
 
 
 def propose(

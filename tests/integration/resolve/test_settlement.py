@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.batch import plan_batch
 from platform_defs.errors import BadInput, Halt, Retryable
+from platform_defs.errors.halts import KeepsFailing
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.resolve import settled_log, settlement
 from platform_defs.resolve.choices import ResumeAt
@@ -206,3 +208,25 @@ def test_what_is_no_longer_as_it_was_shown_is_not_done(world: World) -> None:
     with pytest.raises(Retryable, match="has changed since this was shown"):
         settle(world, pipeline, decided)
     assert len(world.rows("SELECT * FROM tidegate.settlement WHERE pipeline = %s", pipeline.name)) == 1
+
+
+@pytest.mark.slow
+def test_what_was_shown_is_done_although_producers_go_on_writing(world: World) -> None:
+    """The log now ends below a planned batch, and the explanation names its current end."""
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.open_run(pipeline) as context:
+        assert plan_batch(pipeline.contract, context)
+        context.ledger.halt(KeepsFailing(10, "LedgerAway", "canceling statement due to statement timeout"))
+    # The broker cannot be made to lose its tail here: the batch is to read ten more messages than there are.
+    longer = "jsonb_set(pending, '{ranges,0,until_offset}', '20')"
+    world.rows(f"UPDATE tidegate.pipeline SET pending = {longer} WHERE name = %s", pipeline.name)
+    shown = decide(world, pipeline)
+    world.send(pipeline, transfers(4, 500), partition=0)
+    now = decide(world, pipeline)
+    assert "partition 0 [10, 20)" in shown.explanation
+    assert "partition 0 [14, 20)" in now.explanation
+    assert now.fingerprint == shown.fingerprint
+    assert replace(now, steps=()).fingerprint != shown.fingerprint
+    settle(world, pipeline, now)
+    assert sum(batch.messages for batch in world.drain(pipeline)) == 44
