@@ -119,15 +119,14 @@ class BrokerPoll:
     def __call__(self) -> BrokerAway | None:
         client = self._client or admin_client(self._options)
         self._client = None  # a later client resolves the addresses again
-        asked = _Asked(client, self._options, "to describe the cluster", ())
         try:
-            asked.answer(client.describe_cluster(request_timeout=5))
-        except _Transient as error:
-            return BrokerAway(
-                f"no broker at {self._options['bootstrap.servers']} answers: {error}. {settings().kafka_advice}"
-            )
-        except TidegateError:
-            return None
+            client.list_topics(timeout=5)  # any broker returns them; describe_cluster waits for the controller
+        except KafkaException as error:
+            failure = _Asked(client, self._options, "to list topics", ()).failure(error.args[0])
+            if not isinstance(failure, _Transient):
+                return None
+            servers = self._options["bootstrap.servers"]
+            return BrokerAway(f"no broker at {servers} answers: {failure}. {settings().kafka_advice}")
         client.forget()
         self._client = client
         return None
