@@ -134,6 +134,11 @@ class PendingBatch:
     rest: Rest | None = None  # of a batch that a person has split: read once this part has committed
 
     @property
+    def every_range(self) -> tuple[OffsetRange, ...]:
+        """Its ranges, and those of its rest: all that was planned and not yet committed."""
+        return (*self.ranges, *(self.rest.ranges if self.rest else ()))
+
+    @property
     def end_epochs(self) -> dict[int, int | None]:
         """By partition, the epoch of the leader that reported the end of the batch."""
         return {item.partition: item.end_epoch for item in self.ranges}
@@ -329,18 +334,16 @@ def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[Of
 
 
 def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> None:
-    """Raise Halt unless the log is still the one that `pending` was planned on and still has its ranges.
+    """Raise Halt unless the log is still the one that `pending` was planned on and still has its ranges, and those of
+    its rest.
 
     Called when a pending batch is taken up again.
     """
-    first = {item.partition: item for item in sorted(pending.ranges, reverse=True)}
+    first = {item.partition: item for item in sorted(pending.every_range, reverse=True)}
     check_positions(pipeline, [pending.position(item) for item in first.values()], view)
     ends = {number: held.end for number, held in view.partitions.items()}
-    cut = tuple(
-        PartitionSpan(item.partition, ends[item.partition], item.until_offset)
-        for item in pending.ranges
-        if ends[item.partition] < item.until_offset
-    )
+    planned = {item.partition: item.until_offset for item in sorted(pending.every_range)}
+    cut = tuple(PartitionSpan(p, ends[p], until) for p, until in planned.items() if ends[p] < until)
     if cut:
         raise Halt(pipeline, halts.LogCut(cut), f"{view.topic} now ends below a planned batch: {spell(cut)}.")
 

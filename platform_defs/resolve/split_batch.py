@@ -36,8 +36,7 @@ class BatchSplit:
     @property
     def offsets(self) -> int:
         """The number of offsets of the whole batch."""
-        rest = self.was.rest.ranges if self.was.rest else ()
-        return sum(map(len, (*self.was.ranges, *rest)))
+        return sum(map(len, self.was.every_range))
 
     @property
     def parts(self) -> int:

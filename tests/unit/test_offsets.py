@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.engine.plan.added_partitions import first_positions, note_ends, old_before_new
+from platform_defs.engine.plan.split_batch import split_pending
 from platform_defs.errors import BrokerAway, Halt, Retryable, halts
 from platform_defs.offsets import (
     MESSAGES_WORTH_A_TASK,
@@ -237,12 +238,19 @@ def test_a_pending_batch_comes_back_from_its_json_as_it_went(places: list[Place]
 def test_a_planned_batch_is_readable_while_the_log_holds_all_of_it(place: Place, code: str | None) -> None:
     whole = OffsetRange("t", 0, 10_000, 80_000)
     pending = PendingBatch(1, "cluster", "topic id", tuple(reversed(split(whole, 20_000))))
-    if code is None:
-        still_readable("p", pending, view_of([place]))
-        return
-    with pytest.raises(Halt) as halt:
-        still_readable("p", pending, view_of([place]))
-    assert halt.value.code == code
+    for batch in (pending, split_pending(pending, 5_000)):  # also if a person has split it: its rest is read later
+        if code is None:
+            still_readable("p", batch, view_of([place]))
+            continue
+        with pytest.raises(Halt) as halt:
+            still_readable("p", batch, view_of([place]))
+        assert halt.value.code == code
+
+
+def test_a_partition_that_ends_below_several_planned_ranges_is_reported_once() -> None:
+    pending = PendingBatch(1, "cluster", "topic id", tuple(split(OffsetRange("t", 0, 0, 80_000), 20_000)))
+    with pytest.raises(Halt, match=r"planned batch: partition 0 \[30000, 80000\)\."):
+        still_readable("p", split_pending(pending, 50_000), view_of([(0, 0, 30_000)]))
 
 
 def test_a_range_is_marked_where_the_partition_got_a_leader_since_it_was_last_read() -> None:

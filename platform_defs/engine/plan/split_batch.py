@@ -15,8 +15,7 @@ def split_pending(pending: PendingBatch, messages: int) -> PendingBatch:
 
     The first range of each partition keeps its leader epoch, as it begins at the partition's position.
     """
-    ranges = [*pending.ranges, *(pending.rest.ranges if pending.rest else ())]
-    first, rest = _cut(_joined(ranges), messages)
+    first, rest = _cut(_joined(pending.every_range), messages)
     return replace(pending, ranges=first, rest=Rest(messages, rest) if rest else None, suspects=())
 
 
