@@ -521,10 +521,10 @@ def test_pipelines_whose_tables_share_new_schemas_claim_them_at_once(world: Worl
     world.ledger.migrate()
     names = [f"{world.new_pipeline().name}_{side}" for side in "ab"]
     contracts = [in_schemas(world.new_pipeline().contract, *order) for order in (names, names[::-1]) for _ in "123"]
-    actions = [lambda contract=contract: claim(world.ledger, contract) for contract in contracts]
-    actions.append(lambda: create_unclaimed(world.endpoints.postgres_url, reversed(contracts)))
-    with ThreadPoolExecutor(len(actions)) as pool:
-        for done in [pool.submit(action) for action in actions]:
+    with ThreadPoolExecutor(len(contracts) + 1) as pool:
+        claims = [pool.submit(claim, world.ledger, contract) for contract in contracts]
+        created = pool.submit(create_unclaimed, world.endpoints.postgres_url, reversed(contracts))
+        for done in (*claims, created):
             done.result(BOUND)
     assert all(status.has_run for status in (world.ledger.status(contract.pipeline) for contract in contracts))
 

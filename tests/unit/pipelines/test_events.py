@@ -195,7 +195,8 @@ def test_a_check_that_a_run_selects_and_does_not_evaluate_keeps_its_last_result(
     def drain(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         with checks_kept(context):
             if (passed := results.pop(0)) is not None:
-                context.log_event(dg.AssetCheckEvaluation(key.asset_key, key.name, passed=passed))
+                evaluation = dg.AssetCheckEvaluation(key.asset_key, key.name, passed=passed)
+                context.log_event(evaluation)  # pyright: ignore[reportArgumentType]  # accepted, though not annotated
         yield from ()
 
     with dg.DagsterInstance.ephemeral() as instance:
