@@ -61,7 +61,8 @@ class AdoptionLedger:
         live = read_live(self.connection, self.pipeline, table)
         if live is not None:
             refuse_unfit(table, live)
-            refuse_unidentified(self.connection, table, rights_on(table))
+            if live.published:
+                refuse_unidentified(self.connection, table, rights_on(table))
 
     def has_rows(self, table: str) -> bool:
         query = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table))

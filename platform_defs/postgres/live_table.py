@@ -66,7 +66,7 @@ class LiveTable:
     rules: tuple[str, ...]
     triggers: tuple[str, ...]  # for each row, before it is written
     cascades: tuple[str, ...]  # foreign keys by which a write to an output of the ledger changes or deletes rows here
-    publications: bool  # the database has one that replicates updates or deletes, of this table or of others
+    published: bool  # a publication replicates it. False for a partitioned table: each partition is identified alone
     unique_keys: tuple[UniqueKey, ...]
     columns: tuple[LiveColumn, ...]
 

@@ -12,13 +12,7 @@ from platform_defs.contract.model.reserved import REPLAY
 from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.errors import BadInput
 from platform_defs.postgres.connection import Connection, queries
-from platform_defs.postgres.live_table import (
-    key_columns,
-    read_live,
-    refuse_unfit,
-    refuse_unidentified,
-    rights_on,
-)
+from platform_defs.postgres.live_table import LiveTable, key_columns, read_live, refuse_unfit
 
 
 def closed_list(text: str) -> sql.SQL:
@@ -93,8 +87,9 @@ def _create_table(connection: Connection, table: Table) -> None:
         connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))
 
 
-def check_target(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> None:
-    """Refuse a table that publish could not fill exactly, or that is not the one that the pipeline has filled.
+def check_target(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> LiveTable:
+    """Return the table's definition. Refuse one that publish could not fill exactly, or that is not the one that the
+    pipeline has filled.
 
     Raises BadInput naming table, column, and what to do. Without `columns`, those may differ from the contract's.
     """
@@ -106,14 +101,13 @@ def check_target(connection: Connection, pipeline: str, table: Table, *, columns
             field=table.name,
         )
     refuse_unfit(table, live, columns=columns)
-    if live.publications:
-        refuse_unidentified(connection, table, rights_on(table))
     if not live.bound:
         raise BadInput(
             f"table {table.name} is not the one that {pipeline} filled (it was dropped and created again, or "
             f"restored from a dump), but the offsets record its rows as written. {_rebind(pipeline)}",
             field=table.name,
         )
+    return live
 
 
 def _rebind(pipeline: str) -> str:

@@ -25,6 +25,7 @@ UPDATE tidegate.output SET table_name = %(table)s, definition = coalesce(definit
 -- live_table: a table's live definition, its partitions, and all that could keep a row from arriving as it was written.
 WITH here AS (SELECT c.* FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s)),
      parts AS (SELECT oid FROM here UNION SELECT relid FROM here, pg_partition_tree(here.oid)),
+     roots AS (SELECT oid FROM here UNION SELECT relid FROM here, pg_partition_ancestors(here.oid) AS relid),
      keys AS (SELECT i.indexrelid::regclass::text AS name, array_agg(a.attname::text ORDER BY a.attname) AS columns,
                      CASE WHEN NOT (i.indisvalid AND i.indisready AND i.indislive) THEN 'invalid'
                           WHEN NOT i.indimmediate THEN 'deferrable'
@@ -61,7 +62,13 @@ SELECT current_user::text AS role, here.relkind::text AS kind,
               WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))
                 AND confrelid IN (SELECT table_oid FROM tidegate.output)
               ORDER BY conparentid <> 0, 1) AS cascades,
-       EXISTS (SELECT FROM pg_publication WHERE pubupdate OR pubdelete) AS publications,
+       here.relkind = 'r' AND (
+         EXISTS (SELECT FROM pg_publication WHERE puballtables)
+         OR EXISTS (SELECT FROM pg_publication_rel JOIN roots ON prrelid = roots.oid)
+         OR EXISTS (SELECT FROM pg_depend JOIN pg_class AS c ON refobjid = c.relnamespace JOIN roots ON roots.oid = c.oid
+                     WHERE refclassid = 'pg_namespace'::regclass
+                       AND classid = to_regclass('pg_catalog.pg_publication_namespace'))  -- missing in PostgreSQL 14
+       ) AS published,
        (SELECT json_agg(to_json(keys) ORDER BY name) FROM keys) AS unique_keys,
        (SELECT json_agg(json_build_object(
                  'name', attname, 'type', format_type(atttypid, atttypmod),

@@ -12,6 +12,7 @@ from psycopg.rows import class_row
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.errors import BadInput
 from platform_defs.postgres.connection import Connection, connect, database_errors, dict_rows, queries
+from platform_defs.postgres.live_table import refuse_unidentified, rights_on
 from platform_defs.postgres.tables import check_target, create_target, identifier
 
 
@@ -28,13 +29,22 @@ def claim(connection: Connection, pipeline: str, table: Table, *, rebuilding: bo
         _refuse_missing_rights(connection, table, "create")
         create_target(connection, table)
         connection.execute(queries()["own_output"], {**filled, "disposition": table.disposition})
-        check_target(connection, pipeline, table)
+        _refuse_unfit(connection, pipeline, table)
         _refuse_history(connection, pipeline, table, rebuilding=rebuilding)
         return
     connection.execute(queries()["name_output"], filled)
-    check_target(connection, pipeline, table, columns=not rebuilding)
+    _refuse_unfit(connection, pipeline, table, columns=not rebuilding)
     if not rebuilding:
         owned.refuse_outdated(table)
+
+
+def _refuse_unfit(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> None:
+    """Raise BadInput if publish cannot fill the table exactly, or if its rows cannot be identified for subscribers.
+    The latter is checked for each run, not for each batch, and for a partitioned table by the write itself: it may
+    never change a partition that has no replica identity.
+    """
+    if check_target(connection, pipeline, table, columns=columns).published:
+        refuse_unidentified(connection, table, rights_on(table))
 
 
 def create_unclaimed(url: str, contracts: Iterable[Contract]) -> list[str]:
