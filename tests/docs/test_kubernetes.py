@@ -81,7 +81,7 @@ def test_kustomize_builds_it(folder: Path) -> None:
     """Bases, patches and images fit together; this needs no cluster."""
     built = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=True).stdout
     items = list(yaml.safe_load_all(built))
-    assert set(named(items, "image")) == {"registry.example.com/tidegate:0.2.0"}
+    assert set(named(items, "image")) == {"registry.example.com/tidegate:0.3.0"}
     (settings,) = [one["data"] for one in items if one["metadata"]["name"] == "tidegate-settings"]
     assert settings.items() <= data("tidegate-settings").items()
     assert ("TIDEGATE_SPARK_MASTER" in settings) == (folder == EXECUTORS)
@@ -136,7 +136,7 @@ def test_the_job_of_a_run_is_as_kubernetes_has_it_and_has_its_secrets(version: s
     assert {volume["name"] for volume in pod["volumes"]} >= set(mounts.values())
     assert container["envFrom"] == [{"configMapRef": {"name": "tidegate-settings"}}]
     assert (pod["serviceAccountName"], pod["terminationGracePeriodSeconds"]) == ("tidegate", 120)
-    assert container["image"] == "registry.example.com/tidegate:0.2.0"
+    assert container["image"] == "registry.example.com/tidegate:0.3.0"
     assert pod["enableServiceLinks"] is False
 
 

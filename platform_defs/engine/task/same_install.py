@@ -25,7 +25,7 @@ LIBRARIES = ("pyarrow", "orjson", "confluent-kafka", "psycopg", "pgpq")  # and t
 
 @cache
 def here() -> str:
-    """Return this installation as Tidegate's version and a fingerprint of the code that decodes, as in `0.2.0 (code
+    """Return this installation as Tidegate's version and a fingerprint of the code that decodes, as in `0.3.0 (code
     1f3a9c02)`.
 
     Cached, so that it describes the code that was loaded: engine/daemon.py asks before it forks.
