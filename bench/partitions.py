@@ -82,7 +82,7 @@ class Made:
     partitions: int
     end: int = 0
 
-    def describe(self, topic: str, partitions: Any = None) -> TopicView:
+    def describe(self, topic: str, partitions: Any = None, **_: bool) -> TopicView:
         numbers = range(self.partitions) if partitions is None else partitions
         held = PartitionView(0, self.end, 0, self.end)
         return TopicView(topic, "made up", "made up", dict.fromkeys(numbers, held))

@@ -44,7 +44,7 @@ class Known(Broker):
 
     view: TopicView
 
-    def describe(self, topic: str, partitions: object = None) -> TopicView:  # noqa: ARG002  # there is one
+    def describe(self, topic: str, partitions: object = None, **_: bool) -> TopicView:  # noqa: ARG002  # there is one
         return self.view
 
 

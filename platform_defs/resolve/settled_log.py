@@ -157,7 +157,7 @@ class SettledLog:
         if was.topic == self.view.topic:
             return {}
         try:
-            old = self.broker.describe(was.topic)
+            old = self.broker.describe(was.topic, configured=False)
         except TopicMissing:
             return {}
         same = (old.cluster_id, old.topic_id) == (was.cluster_id, was.topic_id)

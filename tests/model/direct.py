@@ -50,9 +50,9 @@ class Meanwhile:
     log: Log
     act: Callable[[], None]
 
-    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+    def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
         self.act()
-        return self.log.describe(topic, partitions)
+        return self.log.describe(topic, partitions, configured=configured)
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,13 @@ class Log:
             part.records[part.end] = Record(part.end, self._produced, key, kind, part.epoch)
         part.end += 1
 
-    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+    def describe(
+        self,
+        topic: str,
+        partitions: Collection[int] | None = None,
+        *,
+        configured: bool = True,  # noqa: ARG002  # the port's
+    ) -> TopicView:
         log = self._log(topic)
         held = {number: PartitionView(part.low, part.end, part.epoch) for number, part in enumerate(log.parts)}
         if self.behind:

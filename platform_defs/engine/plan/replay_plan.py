@@ -240,8 +240,8 @@ class UpTo:
     broker: Broker
     ends: Mapping[int, int]
 
-    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
-        view = self.broker.describe(topic, partitions)
+    def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
+        view = self.broker.describe(topic, partitions, configured=configured)
         known = {number: held for number, held in view.partitions.items() if number in self.ends}
         cut = {n: replace(held, end=min(held.end, self.ends[n]), high=None) for n, held in known.items()}
         return replace(view, partitions=cut)

@@ -13,10 +13,13 @@ TRIES = 4
 SECONDS = 0.5  # before the second try; then twice as long each time
 
 
-def describe(broker: Broker, topic: str, read: Sequence[Position], *, others: bool = True) -> TopicView:
+def describe(
+    broker: Broker, topic: str, read: Sequence[Position], *, others: bool = True, configured: bool = True
+) -> TopicView:
     """Return the topic from an answer that includes everything that was `read`; ask again if it does not.
 
-    Without `others` it has no partitions but those.
+    Without `others` it has no partitions but those; `configured`: with what `Broker.describe` reads of its
+    configuration.
 
     Raises BrokerAway if no such answer comes, and what `Broker.describe` raises.
     """
@@ -27,17 +30,18 @@ def describe(broker: Broker, topic: str, read: Sequence[Position], *, others: bo
         wait=wait_exponential(SECONDS),
         retry_error_callback=lambda state: _give_up(topic, read, state),
     )
-    return retrying(broker.describe, topic, partitions)
+    return retrying(broker.describe, topic, partitions, configured=configured)
 
 
 def describe_with_halt(
     broker: Broker, contract: Contract, positions: Sequence[Position], pending: PendingBatch | None
 ) -> tuple[TopicView, Halt | None]:
     """Return the topic as `describe` does, and the halt that follows from it whatever else has halted the pipeline:
-    messages at `positions`, or of the batch that is `pending`, can no longer be read.
+    messages at `positions`, or of the batch that is `pending`, can no longer be read. The topic's configuration is not
+    needed for that.
     """
     read = [*positions, *(map(pending.position, pending.ranges) if pending else ())]
-    view = describe(broker, contract.topic, read)
+    view = describe(broker, contract.topic, read, configured=False)
     return view, halt_for_log(contract.pipeline, positions, pending, view)
 
 

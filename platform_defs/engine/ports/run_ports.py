@@ -21,9 +21,9 @@ from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, 
 class Broker(Protocol):
     """Describes a topic, in the driver."""
 
-    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
-        """Return the topic as it is now, with all of its partitions or, of these, those that it has. Raises BrokerAway,
-        and BadInput if the topic does not exist.
+    def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
+        """Return the topic as it is now, with all of its partitions or, of these, those that it has; if `configured`
+        also whether and how it compacts. Raises BrokerAway, and BadInput if the topic does not exist.
         """
         ...
 

@@ -32,8 +32,8 @@ class Behind:
     answers: int = 0
     given: list[TopicView] = field(default_factory=list[TopicView])
 
-    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
-        view = self.real.describe(topic, partitions)
+    def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
+        view = self.real.describe(topic, partitions, configured=configured)
         if not self.answers:
             return view
         self.answers -= 1

@@ -70,8 +70,8 @@ class Asked:
     real: Broker
     answers: list[TopicView] = field(default_factory=list[TopicView])
 
-    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
-        self.answers.append(self.real.describe(topic, partitions))
+    def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
+        self.answers.append(self.real.describe(topic, partitions, configured=configured))
         return self.answers[-1]
 
 

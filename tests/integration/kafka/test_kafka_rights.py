@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 
 from platform_defs.cluster.observe import Look
+from platform_defs.engine.lease.lease import acquire
 from platform_defs.errors import AccessDenied, NotDelivered, ProducerBroken, TransactionAborted
 from platform_defs.groups.child import KafkaGroups
 from platform_defs.groups.dagster_checks import group_metadata, survey_groups
 from platform_defs.groups.groups import Groups
+from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.kafka.group_state import Group
 from platform_defs.kafka.topic_views import KafkaTopics
 from platform_defs.offsets import TopicView
 from platform_defs.producers.message import Message
 from platform_defs.producers.producer import Producer
+from platform_defs.resolve.settlement import propose
 from tests.support.commands import tidegate
 from tests.support.kafka.group_members import member
 from tests.support.kafka.kafka_actions import (
@@ -142,6 +145,21 @@ def test_a_run_goes_on_once_the_right_is_granted(place: Place, secured: SecuredK
         secured.grant(f"--operation Read --topic {place.topic}")
         assert sum(batch.messages for batch in place.world.drain(place.pipeline)) == 8
     assert place.admin.dead_letters(place.pipeline) == []
+
+
+def test_a_halt_is_resolved_with_the_right_to_describe_the_topic(place: Place, secured: SecuredKafka) -> None:
+    contract, ledger = place.pipeline.contract, place.admin.ledger
+    acquire(ledger.url, contract).connection.close()
+    halt = "update tidegate.pipeline set state = 'halted', halt_code = 'keeps_failing' where name = %s"
+    place.admin.rows(halt, contract.pipeline)
+    broker = KafkaBroker(place.options, timeout=5)
+    with secured.granted("--operation Describe --group nobody"):
+        with pytest.raises(AccessDenied, match=rf"--operation Describe --topic {place.topic}"):
+            propose(contract, ledger, broker, None)
+        secured.grant(f"--operation Describe --topic {place.topic}")
+        decided = propose(contract, ledger, broker, None)
+    assert decided is not None
+    assert decided.keep_pending
 
 
 @pytest.mark.longest

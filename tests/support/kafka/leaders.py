@@ -33,8 +33,8 @@ class LedLater:
     real: KafkaBroker
     partition: int = 1
 
-    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
-        view = self.real.describe(topic, partitions)
+    def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
+        view = self.real.describe(topic, partitions, configured=configured)
         if self.partition not in view.partitions:
             return view
         later = replace(view.partitions[self.partition], leader_epoch=UNHEARD_OF + 1)
