@@ -1,1 +1,1 @@
-"""What everything in Dagster shares: names of assets, runs, the instance's storage, a run's session."""
+"""Shared by everything in Dagster: names of assets, runs, the instance's storage, a run's session."""

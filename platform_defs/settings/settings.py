@@ -224,18 +224,18 @@ class Settings(BaseSettings):
 
     @property
     def kafka_advice(self) -> str:
-        """What to check if Kafka does not answer: the setting of your own brokers, or the embedded stack."""
+        """The advice if Kafka does not answer: the setting of your own brokers, or the embedded stack."""
         return self._advice("KAFKA_BOOTSTRAP_SERVERS", embedded=self.embeds_kafka)
 
     @property
     def postgres_advice(self) -> str:
-        """What to check if Postgres does not answer, or refuses the login."""
+        """The advice if Postgres does not answer, or refuses the login."""
         other = f" and {PREFIX}DAGSTER_URL" if self.dagster_url else ""
         return self._advice(f"POSTGRES_URL{other}", embedded=self.embeds_postgres)
 
     @property
     def registry_advice(self) -> str:
-        """What to check if the schema registry returns no usable answer."""
+        """The advice if the schema registry returns no usable response."""
         own = f"Check {PREFIX}REGISTRY_URL, and the user in it or in {REGISTRY_PREFIX}*"
         return self._embedded_advice if self.embeds_registry else own
 

@@ -1,1 +1,1 @@
-"""What the doctor asks Kafka: addresses, logins, topics, and trials of reading and writing."""
+"""The doctor's requests to Kafka: addresses, logins, topics, and trials of reading and writing."""

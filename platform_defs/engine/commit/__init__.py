@@ -1,1 +1,1 @@
-"""Whether a batch is published, the transaction that publishes it, and its statements."""
+"""The decision to publish a batch, the transaction that publishes it, and its statements."""

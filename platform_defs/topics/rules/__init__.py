@@ -1,1 +1,1 @@
-"""What a plan of topics may not do. Pure."""
+"""The rules that a plan of topics must keep. Pure."""
