@@ -20,7 +20,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-ELSEWHERE = ("from-a-schema.md", "json-to-avro.md", "change-partitions.md", "production.md")
+ELSEWHERE = (
+    "from-a-schema.md",
+    "json-to-avro.md",
+    "change-partitions.md",
+    "production.md",
+    "your-dagster-project.md",
+)
 WALKED = {TUTORIAL, *(ROOT / "docs" / "how-to" / name for name in ELSEWHERE)}
 PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - WALKED)]
 # Run by the tests below, in their order; `make test` runs the tests themselves.

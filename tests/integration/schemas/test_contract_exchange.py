@@ -30,6 +30,7 @@ from platform_defs.stack import stack
 from platform_defs.stack.endpoints import connection, registry_alone
 from platform_defs.verify.verify import verify
 from tests.support.kafka.registered import AVRO, PROTOBUF
+from tests.support.shipped import ASSETS
 from tests.support.world import World
 
 pytestmark = pytest.mark.xdist_group("registry")
@@ -167,6 +168,7 @@ def gate_of(contract: Contract, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     path = folder / "contracts" / contract.domain / f"{contract.topic}.odcs.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(odcs_writer.text(contract))
+    path.with_name(f"{contract.topic}.py").write_bytes((ASSETS / "bank" / "transfers.py").read_bytes())
     monkeypatch.setenv("TIDEGATE_CONTRACTS", str(folder / "contracts"))
     (checked,) = gates.gate([], "registry").contracts
     return checked
