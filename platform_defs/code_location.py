@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import dagster as dg
 
-from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import definitions_digest, digest_of
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.dagster.jobs import drain_job, verify_job
@@ -62,7 +61,7 @@ def compose(
     (producers/written_topics.py). `prefix`: of all asset keys. `names`: what the names of jobs, ops, sensors and
     schedules begin with. `group`: of all assets; without it, each has its contract's domain.
     """
-    pipelines = [replace(item, contract=_placed(item.contract, prefix)) for item in pipelines]
+    pipelines = [replace(item, contract=replace(item.contract, asset_prefix=tuple(prefix))) for item in pipelines]
     contracts = [pipeline.contract for pipeline in pipelines]
     topics = by_topic(contracts)
     verify, prune = verify_job(contracts, names), prune_job(contracts, names)
@@ -105,10 +104,6 @@ def compose(
         schedules=nightly if schedules else (),
         resources={**RESOURCES, "tidegate_spark": spark} if spark else RESOURCES,
     )
-
-
-def _placed(contract: Contract, prefix: Sequence[str]) -> Contract:
-    return replace(contract, asset_prefix=tuple(prefix))
 
 
 def _grouped(group: str, spec: dg.AssetSpec) -> dg.AssetSpec:

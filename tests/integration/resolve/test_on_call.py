@@ -135,10 +135,11 @@ def test_messages_that_were_deleted_while_a_pipeline_was_halted_are_told_and_not
     deleted = f"messages of {pipeline.name} were deleted before they were read: partition 0 [0, 4)"
     seen = invoke("lag", pipeline.name, "-o", "json", code=0).document
     assert (seen["lag"], seen["deleted"], seen["partitions"][0]["deleted"]) == (6, 4, 4)
-    told = invoke("lag", pipeline.name, code=0).stdout
-    assert f"{pipeline.name}: 6 messages behind" in told
+    shown = invoke("lag", pipeline.name, code=0).stdout
+    assert f"{pipeline.name}: 6 messages behind" in shown
     assert (
-        "4 unread offsets were deleted before they could be read: partition 0 [0, 4). They do not count as lag." in told
+        "4 unread offsets were deleted before they could be read: partition 0 [0, 4). They do not count as lag."
+        in shown
     )
     planned = invoke("plan", pipeline.name, "-o", "json", code=1).document
     assert (planned["halt"]["code"], planned["log"]["code"]) == ("too_many_dead_letters", "retention_passed")
@@ -153,7 +154,7 @@ def test_messages_that_were_deleted_while_a_pipeline_was_halted_are_told_and_not
     changes = ["resolve", pipeline.name, "--execute", "--reason", "a test", "-o", "json"]
     done = invoke(*changes, code=0).document
     assert (done["accept"], done["keep_pending"], done["steps"][0]["skip"]) == (False, False, [0, 4])
-    assert halted(world, pipeline) == "too_many_dead_letters"  # as it was told
+    assert halted(world, pipeline) == "too_many_dead_letters"  # as resolve said
     again = invoke(*changes, code=0).document
     assert (again["accept"], again["steps"]) == (True, [])
     (batch,) = world.drain(pipeline)
