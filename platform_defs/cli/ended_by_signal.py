@@ -12,8 +12,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -24,6 +23,7 @@ from platform_defs.offsets import READING
 
 KEPT = 4  # lines: others are read while one is compared
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_STOPPING = (*_FORWARDED, signal.SIGTSTP)
 _PDEATHSIG = 1  # of prctl(2)
 
 
@@ -33,14 +33,19 @@ def continue_in_a_child(arguments: Sequence[str]) -> None:
     the terminal reaches it once: forwarded. So are Ctrl-Z and the signal that continues the command after it.
     """
     note = TemporaryFile()  # noqa: SIM115  # open until both processes end
+    signal.signal(signal.SIGCHLD, _do_nothing)  # a signal that is ignored may not be waited for
+    waited = {signal.SIGCHLD, *(number for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN)}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)  # before there is a child, so that none is missed
     child = os.fork()
+    os.setpgid(child, child)  # in both processes: neither can go on before it
     if child:
-        code = _wait(child)
+        code = _wait(child, waited)
         if code < 0:
             _explain(signal.Signals(-code), json.loads(os.pread(note.fileno(), 1 << 16, 0) or b"[]"), arguments)
         sys.stdout.flush()
         os._exit(code if code >= 0 else 128 - code)
-    os.setpgid(0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     if sys.platform == "linux":  # ends with its parent, however that ends
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
     faulthandler.enable()  # writes the stack of Python to stderr
@@ -63,26 +68,28 @@ class _Note(logging.Handler):
         os.pwrite(self._file.fileno(), written.ljust(1 << 12), 0)
 
 
-def _wait(child: int) -> int:
-    """Wait for the child. Return its exit code, or -N if signal N ended it."""
+def _do_nothing(_number: int, _frame: object) -> None:
+    pass
 
-    def forward(number: int, _frame: object) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(child, number)
 
-    def stop(number: int, _frame: object) -> None:
-        with suppress(ProcessLookupError):
+def _wait(child: int, waited: Collection[signal.Signals]) -> int:
+    """Wait for the child, and pass on the other signals `waited` for, which are blocked: one that comes between two
+    instructions is not missed, as it would be by a handler. Return the exit code, or -N if signal N ended the child.
+    """
+    while True:
+        number = signal.sigwait(waited)
+        if number == signal.SIGCHLD:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+        elif number == signal.SIGTSTP:
             os.killpg(child, number)  # also the JVM, if the child has started one
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)  # returns when the shell continues this process
-            signal.signal(number, stop)
+            os.kill(os.getpid(), number)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})  # returns when the shell continues this process
+            signal.pthread_sigmask(signal.SIG_BLOCK, {number})
             os.killpg(child, signal.SIGCONT)
-
-    for numbers, handler in ((_FORWARDED, forward), ((signal.SIGTSTP,), stop)):
-        for number in numbers:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, handler)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        else:
+            os.kill(child, number)  # it exists until it is waited for
 
 
 def _explain(number: signal.Signals, reading: Sequence[str], arguments: Sequence[str]) -> None:

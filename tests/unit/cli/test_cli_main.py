@@ -124,8 +124,19 @@ def test_what_ends_the_command_ends_its_child(number: signal.Signals) -> None:
             process.kill()
 
 
-def test_what_stops_the_command_stops_its_child_and_both_go_on() -> None:
-    text = VERIFIES.format(then="print(os.getpid(), flush=True); sys.exit(int(sys.stdin.readline()))", options=())
+SLOW_PARENT = """
+import os, time
+
+fork = os.fork
+os.fork = lambda: (child := fork()) and (time.sleep(1) or child)
+"""
+
+
+@pytest.mark.parametrize("before", ["", SLOW_PARENT], ids=["at once", "before the parent waits"])
+def test_what_stops_the_command_stops_its_child_and_both_go_on(before: str) -> None:
+    text = before + VERIFIES.format(
+        then="print(os.getpid(), flush=True); sys.exit(int(sys.stdin.readline()))", options=()
+    )
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     # Its own process group, as in a shell: the system does not stop an orphaned group.
     with subprocess.Popen([sys.executable, "-c", text], text=True, process_group=0, **pipes) as process:
