@@ -1,36 +1,26 @@
 """Tables that a pipeline cannot fill exactly are refused when a run begins, with the fix; nothing is written."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
-from urllib.parse import urlsplit
-from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from platform_defs.contract.model.column_types import INTEGER, STRING
-from platform_defs.contract.model.contract import Aggregate, Column, Contract, Disposition, Table
+from platform_defs.contract.model.contract import Aggregate, Column, Disposition
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.dagster.storage import create_missing_tables
-from platform_defs.engine.lease.lease import acquire
-from platform_defs.engine.lease.table_claims import create_unclaimed
-from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.engine.staging.staging_tables import take
 from platform_defs.errors import BadInput
 from platform_defs.ledger.ledger import Ledger
 from platform_defs.postgres.connection import Connection
-from platform_defs.postgres.live_table import LiveTable, key_columns, read_live, refuse_unfit
-from platform_defs.postgres.tables import check_target, create_schema, create_target
-from platform_defs.replay.replay import Replay
-from tests.support.postgres.databases import new_database
-from tests.support.waiting import BOUND, wait_for
-from tests.support.world import World, transfers
+from platform_defs.postgres.live_table import refuse_unfit
+from platform_defs.postgres.tables import create_target
+from tests.support.claims import claim, do, live_table
+from tests.support.world import World
 from tests.unit.contract.test_table_limits import MOST
 
 NOTHING = "create function {schema}.nothing() returns trigger language plpgsql as 'begin return null; end'"
+
+
 SWALLOWS = {
     "rule": ["create rule quiet as on insert to {table} do instead nothing"],
     "trigger": [
@@ -38,68 +28,27 @@ SWALLOWS = {
         "create trigger quiet before insert on {table} for each row execute function {schema}.nothing()",
     ],
 }
+
+
 POSTINGS = "transfer_id text, account text, amount numeric(18,2), currency text, occurred_at timestamptz"
+
+
 OWN = "_batch_id bigint, _partition int, _offset bigint"
+
+
 FOREIGN = [
     "create table {table} (" + POSTINGS + ", " + OWN + ") partition by list (_partition)",
     "create foreign data wrapper {schema}_w",
     "create server {schema}_s foreign data wrapper {schema}_w",
     "create foreign table {schema}.far partition of {table} default server {schema}_s",
 ]
+
+
 NOT_A_TABLE = {
     "view": ["create view {table} as select p.* from (values (1)) v left join {schema}.plain p on false"],
     "unlogged": ["create unlogged table {table} (" + POSTINGS + ", " + OWN + ")"],
     "foreign partition": FOREIGN,
 }
-
-
-@pytest.fixture
-def pipeline(world: World) -> Pipeline:
-    """Return a pipeline whose tables are created: postings (append) and balances (accumulate)."""
-    made = world.new_pipeline()
-    world.ledger.migrate()
-    claim(world.ledger, made.contract)
-    return made
-
-
-@pytest.fixture
-def tableless(world: World) -> Pipeline:
-    """Return a pipeline that has its schema, and no table yet."""
-    made = world.new_pipeline()
-    world.ledger.migrate()
-    world.rows(f"create schema {made.name}")
-    return made
-
-
-@pytest.fixture
-def clerk(world: World, pipeline: Pipeline) -> Iterator[tuple[Ledger, str]]:
-    """Yield the ledger as a user with all rights on it who may only read the pipeline's tables; and the user."""
-    role = f"clerk_{uuid4().hex[:10]}"
-    for statement in (
-        f"create role {role} login password 'secret'",
-        f"grant usage on schema {pipeline.name} to {role}",
-        f"grant select on all tables in schema {pipeline.name} to {role}",
-        f"grant usage, create on schema tidegate, tidegate_staging to {role}",
-        f"grant all on all tables in schema tidegate, tidegate_staging to {role}",
-        f"grant all on all sequences in schema tidegate to {role}",
-    ):
-        world.rows(statement)
-    parts = urlsplit(world.endpoints.postgres_url)
-    place = parts.netloc.rpartition("@")[2]
-    yield Ledger(parts._replace(netloc=f"{role}:secret@{place}").geturl()), role
-    world.rows(f"drop owned by {role}")
-    world.rows(f"drop role {role}")
-
-
-def claim(ledger: Ledger, contract: Contract) -> None:
-    """Execute step 0 of a run, which takes the pipeline and its tables, and release the pipeline."""
-    with closing(acquire(ledger.url, contract)):
-        pass
-
-
-def do(world: World, pipeline: Pipeline, *statements: str) -> None:
-    for statement in statements:
-        world.rows(statement.format(table=pipeline.contract.row_table.name, schema=pipeline.name))
 
 
 @pytest.mark.parametrize("kind", SWALLOWS)
@@ -223,115 +172,9 @@ def test_a_text_that_is_a_maximum_needs_the_collation_of_the_database(world: Wor
     contract = replace(pipeline.contract, tables=(pipeline.contract.row_table, wider))
     do(world, pipeline, 'alter table {schema}.balances add column last text collate "C"')
     with pytest.raises(BadInput, match=r'column last of .*alter column last type text collate "default"'):
-        refuse_unfit(wider, found(world, contract, wider))
+        refuse_unfit(wider, live_table(world, contract, wider))
     do(world, pipeline, 'alter table {schema}.balances alter column last type text collate "default"')
-    refuse_unfit(wider, found(world, contract, wider))
-
-
-def found(world: World, contract: Contract, table: Table) -> LiveTable:
-    with world.session() as session:
-        live = read_live(session, contract.pipeline, table)
-    assert live is not None
-    return live
-
-
-@pytest.fixture
-def publication(world: World, pipeline: Pipeline) -> Iterator[str]:
-    """Yield the name of a publication that replicates nothing yet."""
-    name = f"{pipeline.name}_out"
-    world.rows(f"create publication {name}")
-    yield name
-    world.rows(f"drop publication {name}")
-
-
-def test_a_published_table_whose_rows_cannot_be_identified_is_refused_up_front(
-    world: World, pipeline: Pipeline, publication: str, subtests: pytest.Subtests
-) -> None:
-    """Postgres would refuse the first UPDATE, after the batch was read: with a publication in any of these forms."""
-    upsert = world.new_pipeline("upsert", transform=None).contract
-    claim(world.ledger, upsert)
-    contracts = pipeline.contract, upsert
-    tables = {contract.pipeline: contract.tables[-1] for contract in contracts}
-    for table in tables.values():
-        world.rows(f"alter table {table.name} drop constraint {table.name.partition('.')[2]}_pkey")
-        world.rows(f"create unique index by_key on {table.name} ({', '.join(key_columns(table))})")
-
-    def publish(what: str, operations: str = "insert, update, delete, truncate") -> None:
-        world.rows(f"drop publication {publication}")
-        world.rows(f"create publication {publication} {what} with (publish = '{operations}')")
-
-    both = f"for table {', '.join(table.name for table in tables.values())}"
-    for what in (both, f"for tables in schema {', '.join(tables)}"):
-        for contract in contracts:
-            table = tables[contract.pipeline]
-            with subtests.test(what, disposition=table.disposition):
-                publish(what)
-                with pytest.raises(BadInput, match=f"cannot identify.*ALTER TABLE {table.name} REPLICA IDENTITY FULL"):
-                    claim(world.ledger, contract)
-                with world.session() as session:  # no batch is refused for it before its own statements are
-                    check_target(session, contract.pipeline, table)
-                publish(what, "insert")
-                claim(world.ledger, contract)
-    publish(both, "delete")
-    claim(world.ledger, pipeline.contract)  # an accumulate deletes no rows, an upsert those of tombstones
-    with pytest.raises(BadInput, match="cannot delete from table"):
-        claim(world.ledger, upsert)
-    for contract in contracts:
-        table = tables[contract.pipeline]
-        with subtests.test("identified", disposition=table.disposition):
-            publish(f"for table {table.name}")
-            world.rows(f"alter table {table.name} replica identity using index by_key")
-            claim(world.ledger, contract)
-            publish(f"for table {table.name} where ({table.columns[-1].name} is not null)")
-            with pytest.raises(BadInput, match="filter its rows only by columns of its replica identity"):
-                claim(world.ledger, contract)
-            world.rows(f"alter table {table.name} replica identity full")
-            claim(world.ledger, contract)
-    publish(f"for table {pipeline.contract.row_table.name}")
-    claim(world.ledger, pipeline.contract)  # rows of an append are only inserted
-
-
-def test_only_publications_of_the_table_itself_count(
-    world: World, pipeline: Pipeline, publication: str, subtests: pytest.Subtests
-) -> None:
-    balances = pipeline.contract.accumulates[0]
-    do(world, pipeline, "create schema {schema}_2", "create table {schema}_2.other (id int)")
-    partition = "create table {schema}_2.whole (like {table}) partition by range (_offset)"
-    do(world, pipeline, partition, "alter table {schema}_2.whole attach partition {table} default")
-    for published, expected in {
-        "for table {schema}_2.other, {schema}.postings": False,
-        "for tables in schema {schema}_2": False,
-        "for table {schema}.balances": True,
-        "for tables in schema {schema}": True,
-        "for all tables": True,
-    }.items():
-        with subtests.test(published):
-            do(world, pipeline, f"drop publication {publication}", f"create publication {publication} {published}")
-            assert found(world, pipeline.contract, balances).published is expected
-    for published in ("for table {schema}_2.whole", "for tables in schema {schema}_2"):
-        with subtests.test("an ancestor", published=published):
-            do(world, pipeline, f"drop publication {publication}", f"create publication {publication} {published}")
-            assert found(world, pipeline.contract, pipeline.contract.row_table).published
-
-
-def test_a_published_partition_that_no_batch_writes_to_needs_no_replica_identity(
-    world: World, pipeline: Pipeline, publication: str
-) -> None:
-    do(
-        world,
-        pipeline,
-        "create table {schema}.parted (like {schema}.balances) partition by list (account)",
-        "create unique index on {schema}.parted (account)",
-        "create table {schema}.old partition of {schema}.parted for values in ('closed')",
-        "create table {schema}.new partition of {schema}.parted default",
-        "alter table {schema}.new replica identity full",
-        "drop table {schema}.balances",
-        "alter table {schema}.parted rename to balances",
-        "update tidegate.output set table_oid = '{schema}.balances'::regclass where table_name = '{schema}.balances'",
-        f"alter publication {publication} add table {{schema}}.balances",
-    )
-    for _ in range(2):  # the second batch updates rows
-        assert [batch.messages for batch in world.send_and_drain(pipeline, transfers(8))] == [8]
+    refuse_unfit(wider, live_table(world, contract, wider))
 
 
 @pytest.mark.parametrize("action", ["on delete cascade", "on delete set null", "on update cascade"])
@@ -347,59 +190,6 @@ def test_a_foreign_key_that_changes_rows_when_a_pipeline_deletes_another_is_refu
     do(world, pipeline, "create table {schema}.mine (account text primary key)")
     do(world, pipeline, "alter table {table} add foreign key (account) references {schema}.mine on delete cascade")
     claim(world.ledger, pipeline.contract)
-
-
-def test_rights_on_columns_alone_do_not_allow_to_lock_the_table(
-    world: World, pipeline: Pipeline, clerk: tuple[Ledger, str]
-) -> None:
-    ledger, role = clerk
-    table = pipeline.contract.row_table.name
-    do(world, pipeline, f"grant insert, update on all tables in schema {{schema}} to {role}")
-    columns = world.rows(
-        "select string_agg(attname, ', ') as names from pg_attribute where attnum > 0 and"
-        " attrelid = to_regclass(%s) and not attisdropped",
-        table,
-    )[0]["names"]
-    do(
-        world,
-        pipeline,
-        f"revoke insert, update on {{table}} from {role}",
-        f"grant insert ({columns}) on {{table}} to {role}",
-    )
-    with pytest.raises(BadInput, match=rf"grant insert on {table} to {role}"):
-        claim(ledger, pipeline.contract)
-
-
-@pytest.mark.parametrize("lacking", ["insert", "update"])
-def test_a_right_that_is_lacking_is_named_with_the_statement_that_grants_it(
-    world: World, pipeline: Pipeline, clerk: tuple[Ledger, str], lacking: str
-) -> None:
-    ledger, role = clerk
-    do(world, pipeline, f"grant insert, update on all tables in schema {{schema}} to {role}")
-    claim(ledger, pipeline.contract)
-    do(world, pipeline, f"revoke {lacking} on {{schema}}.balances from {role}")
-    with pytest.raises(BadInput, match=rf"grant {lacking} on {pipeline.name}\.balances to {role}"):
-        claim(ledger, pipeline.contract)
-    columns = ", ".join(column.name for column in pipeline.contract.accumulates[0].columns)
-    do(world, pipeline, f"grant {lacking} ({columns}) on {{schema}}.balances to {role}")
-    claim(ledger, pipeline.contract)
-
-
-def test_a_schema_or_database_that_we_may_not_use_is_named_with_the_statement_that_grants_it(
-    world: World, pipeline: Pipeline, clerk: tuple[Ledger, str]
-) -> None:
-    ledger, role = clerk
-    do(world, pipeline, f"revoke usage on schema {{schema}} from {role}")
-    with pytest.raises(BadInput, match=rf"grant usage on schema {pipeline.name} to {role}"):
-        claim(ledger, pipeline.contract)
-    other = world.new_pipeline("append", transform=None)
-    with pytest.raises(BadInput, match=rf"grant create on database .* to {role}"):
-        claim(ledger, other.contract)
-    world.rows(f"create schema {other.name}")
-    with pytest.raises(BadInput, match=rf"grant usage, create on schema {other.name} to {role}"):
-        claim(ledger, other.contract)
-    world.rows(f"grant usage, create on schema {other.name} to {role}")
-    claim(ledger, other.contract)  # created by us: a table needs no right on the database
 
 
 DOMAINS = (
@@ -434,19 +224,6 @@ def test_a_column_that_the_contract_lacks_must_have_a_default_or_accept_null(
         with subtests.test(column):
             do(world, pipeline, add + column)
             claim(world.ledger, pipeline.contract)
-
-
-def test_a_domain_in_a_schema_that_we_may_not_use_is_read_all_the_same(
-    world: World, pipeline: Pipeline, clerk: tuple[Ledger, str]
-) -> None:
-    ledger, role = clerk
-    do(world, pipeline, f"grant all on all tables in schema {{schema}} to {role}", "create schema {schema}_own")
-    do(world, pipeline, "create domain {schema}_own.present as text not null")
-    do(world, pipeline, "alter table {table} add column tenant {schema}_own.present")
-    with pytest.raises(BadInput, match=r"its domain .*_own\.present rejects NULL"):
-        claim(ledger, pipeline.contract)
-    do(world, pipeline, "drop schema {schema}_own cascade")
-    claim(ledger, pipeline.contract)
 
 
 def test_a_column_that_only_one_partition_demands_is_refused(world: World, tableless: Pipeline) -> None:
@@ -507,92 +284,3 @@ def test_the_widest_table_that_a_contract_may_have_can_be_created_and_staged(
         create(session, MOST[disposition])
         with pytest.raises(psycopg.errors.TooManyColumns):
             create(session, MOST[disposition] + 1)
-
-
-def test_every_table_of_the_ledger_can_be_replicated(world: World) -> None:
-    """Under a publication FOR ALL TABLES, UPDATE and DELETE fail on a table without a primary key."""
-    world.ledger.migrate()
-    keyless = world.rows(
-        "select relname from pg_class c where relnamespace = 'tidegate'::regnamespace and relkind in ('r', 'p') "
-        "and relpersistence = 'p' and not exists (select 1 from pg_index where indrelid = c.oid and indisprimary)"
-    )
-    assert keyless == []
-
-
-def meanwhile(url: str, create: Callable[[Connection], object], action: Callable[[], object]) -> None:
-    """Run `action` while another session has created something and not committed; that commits when `action` waits."""
-    with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as other:
-        create(other)
-        done = pool.submit(action)
-        blocked = "SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
-        with psycopg.connect(url, autocommit=True) as third:
-            wait_for(lambda: done.done() or third.execute(blocked, [other.info.backend_pid]).fetchone())
-        other.commit()
-        done.result(BOUND)
-
-
-def test_what_another_session_creates_at_the_same_time_is_used(
-    world: World, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.ledger.migrate()
-    url = world.endpoints.postgres_url
-    with subtests.test("a schema, by a run"):
-        contract = world.new_pipeline().contract
-        meanwhile(url, lambda other: create_schema(other, contract.pipeline), lambda: claim(world.ledger, contract))
-    with subtests.test("a table, by a run"):
-        contract = world.new_pipeline().contract
-        table = contract.row_table
-        meanwhile(url, lambda other: create_target(other, table), lambda: claim(world.ledger, contract))
-        assert len(world.rows("select indexname from pg_indexes where schemaname = %s", contract.pipeline)) == 2
-    with subtests.test("a table, by migrate --tables"):
-        contract = world.new_pipeline().contract
-        balances = contract.accumulates[0]
-        meanwhile(url, lambda other: create_target(other, balances), lambda: create_unclaimed(url, [contract]))
-    with new_database(url) as empty:
-        with subtests.test("the ledger's schema"):
-            meanwhile(empty, lambda other: create_schema(other, "tidegate"), Ledger(empty).migrate)
-        monkeypatch.setenv("TIDEGATE_DAGSTER_URL", empty)
-        with subtests.test("Dagster's schema"):
-            meanwhile(empty, lambda other: create_schema(other, "dagster"), create_missing_tables)
-
-
-def test_pipelines_whose_tables_share_new_schemas_claim_them_at_once(world: World) -> None:
-    """And `migrate --tables` creates them at the same time, which deadlocks with none of them."""
-    world.ledger.migrate()
-    names = [f"{world.new_pipeline().name}_{side}" for side in "ab"]
-    contracts = [in_schemas(world.new_pipeline().contract, *order) for order in (names, names[::-1]) for _ in "123"]
-    with ThreadPoolExecutor(len(contracts) + 1) as pool:
-        claims = [pool.submit(claim, world.ledger, contract) for contract in contracts]
-        created = pool.submit(create_unclaimed, world.endpoints.postgres_url, reversed(contracts))
-        for done in (*claims, created):
-            done.result(BOUND)
-    assert all(status.has_run for status in (world.ledger.status(contract.pipeline) for contract in contracts))
-
-
-def in_schemas(contract: Contract, *schemas: str) -> Contract:
-    """Return the contract with a table in each of the schemas, with the pipeline in its name."""
-    return replace(
-        contract,
-        tables=tuple(
-            replace(table, name=f"{schema}.{contract.pipeline}_{number}", batch_rules=())
-            for number, (schema, table) in enumerate(zip(schemas, contract.tables, strict=True))
-        ),
-    )
-
-
-@pytest.mark.longest
-def test_a_schema_that_another_replay_creates_at_the_same_time_is_refused(world: World) -> None:
-    first, second = world.caught_up(), world.new_pipeline()
-    shared = replace(second, contract=in_schemas(second.contract, first.name, first.name))
-    world.send_and_drain(shared, transfers(8))
-    begun = [Replay(pipeline, world.endpoints, world.spark) for pipeline in (first, shared)]
-
-    def create(other: Connection) -> None:
-        schema = sql.Identifier(f"{first.name}__replay")
-        other.execute(sql.SQL("CREATE SCHEMA {}").format(schema))
-        other.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(schema, begun[0].live.name + "~replay"))
-
-    with pytest.raises(BadInput, match=f"contains the replay of {first.name}"):
-        meanwhile(
-            world.endpoints.postgres_url, create, lambda: begun[1].show(begun[1].first_batch(ReplayStart()), print)
-        )

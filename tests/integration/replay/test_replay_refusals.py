@@ -132,6 +132,7 @@ def test_somebody_elses_schema_of_that_name_is_left_alone(world: World) -> None:
     shown(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_partitioned_table_is_refused_before_anything_is_built(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
     world.drain(pipeline)

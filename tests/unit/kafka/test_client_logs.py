@@ -115,6 +115,7 @@ def ask_each_client(options: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.mark.long
+@pytest.mark.slow
 def test_clients_of_kafka_log_only_if_a_setting_says_so(
     unreachable: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
