@@ -22,13 +22,13 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.encoding.documents import CannotEncode, shown
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import spellings, types_of
+from platform_defs.formats.protobuf.shapes import KINDS
 
 _MISFITS = (ValueError, TypeError, OverflowError, AttributeError, ArithmeticError, ParseError, EncodeError)
 _in_field = re.compile(r"Failed to parse (\S+) field: (.*)\.", re.DOTALL).fullmatch
 _at = re.compile(r" at \w+((?:\.\w+(?:\[\d+\])?)*)$").search  # json_format ends its sentences with Message.field
 _base64 = re.compile(r"(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2,3}={0,2})?").fullmatch
 _timestamp = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)").fullmatch
-_TYPES = {getattr(FieldDescriptor, name): name[5:].lower() for name in dir(FieldDescriptor) if name.startswith("TYPE_")}
 _PRECISION = 38  # that a confluent.type.Decimal says it has
 
 
@@ -193,4 +193,4 @@ def _wanted(path: Sequence[str], of: Descriptor | None) -> str:
         fields = () if of is None else of.fields
         found = next((one for one in fields if plain in (one.name, one.json_name)), None)
         of = found and found.message_type
-    return "" if found is None else f"{_TYPES[found.type]} {found.name}"
+    return "" if found is None else f"{KINDS[found.type]} {found.name}"

@@ -13,26 +13,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)  # wire types
 PACKABLE = frozenset((VARINT, FIXED64, FIXED32))
 
-KINDS = {
-    FieldDescriptor.TYPE_DOUBLE: "double",
-    FieldDescriptor.TYPE_FLOAT: "float",
-    FieldDescriptor.TYPE_INT64: "int64",
-    FieldDescriptor.TYPE_UINT64: "uint64",
-    FieldDescriptor.TYPE_INT32: "int32",
-    FieldDescriptor.TYPE_FIXED64: "fixed64",
-    FieldDescriptor.TYPE_FIXED32: "fixed32",
-    FieldDescriptor.TYPE_BOOL: "bool",
-    FieldDescriptor.TYPE_STRING: "string",
-    FieldDescriptor.TYPE_GROUP: "group",
-    FieldDescriptor.TYPE_MESSAGE: "message",
-    FieldDescriptor.TYPE_BYTES: "bytes",
-    FieldDescriptor.TYPE_UINT32: "uint32",
-    FieldDescriptor.TYPE_ENUM: "enum",
-    FieldDescriptor.TYPE_SFIXED32: "sfixed32",
-    FieldDescriptor.TYPE_SFIXED64: "sfixed64",
-    FieldDescriptor.TYPE_SINT32: "sint32",
-    FieldDescriptor.TYPE_SINT64: "sint64",
-}
+# The types of fields as .proto files name them: int64, string, message, ...
+_FIELD_TYPES = [name for name in dir(FieldDescriptor) if name.startswith("TYPE_")]
+KINDS: dict[int, str] = {getattr(FieldDescriptor, name): name[5:].lower() for name in _FIELD_TYPES}
 _WIRE_TYPES = {
     **dict.fromkeys(("double", "fixed64", "sfixed64"), FIXED64),
     **dict.fromkeys(("float", "fixed32", "sfixed32"), FIXED32),
