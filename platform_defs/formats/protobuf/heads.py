@@ -9,7 +9,7 @@ import numpy as np
 
 from platform_defs.formats.blocks.buffer import Buffer, Integers, Mask, Words
 from platform_defs.formats.protobuf.shapes import FIXED32, FIXED64, LENGTH, VARINT
-from platform_defs.formats.wire.varint import ninth_and_tenth, unsigned
+from platform_defs.formats.wire.varint import unsigned, varints
 
 _NO_TAG = 2**40  # of a cursor at its stop
 _HALF = np.uint64(0xFFFF_FFFF)
@@ -23,7 +23,7 @@ class Values:
     rows: Integers  # ascending: the messages
     tags: Integers  # where the tags begin
     raw: Words  # numbers; the length of a value that has one
-    starts: Integers  # of the values, behind tag and length
+    starts: Integers  # of the values, after tag and length
     stops: Integers
 
 
@@ -41,8 +41,11 @@ class Heads:
         return None if tag == _NO_TAG else tag
 
     def take(self, tag: int) -> Values:
-        """Return the values of all cursors at this tag and move these behind it; one that cannot move is doubtful."""
-        self._forget_ended()
+        """Return the values of all cursors at this tag and move these past it; one that cannot move is doubtful."""
+        left = np.flatnonzero(self._tags != _NO_TAG)
+        if 2 * len(left) < len(self._tags):  # drop the cursors that have ended: a round costs as much as there are
+            self._rows, self._at, self._stops = self._rows[left], self._at[left], self._stops[left]
+            self._tags, self._sizes = self._tags[left], self._sizes[left]
         picked = np.flatnonzero(self._tags == tag)
         tags, stops, sizes = (_at(picked, values) for values in (self._at, self._stops, self._sizes))
         at = np.minimum(tags + sizes, stops)
@@ -53,16 +56,13 @@ class Heads:
             right = ~wrong
             picked, tags, stops = picked[right], tags[right], stops[right]
             raw, starts, after = raw[right], starts[right], after[right]
-        self._move(picked, after, stops)
-        return Values(_at(picked, self._rows), tags, raw, starts, after)
-
-    def _move(self, picked: Integers, after: Integers, stops: Integers) -> None:
-        tags, sizes = self._peek(after, stops)
+        next_tags, next_sizes = self._peek(after, stops)
         if len(picked) == len(self._at):
-            self._at, self._tags, self._sizes = after, tags, sizes
-            return
-        self._at = self._at.copy()  # values returned before may share the old positions
-        self._at[picked], self._tags[picked], self._sizes[picked] = after, tags, sizes
+            self._at, self._tags, self._sizes = after, next_tags, next_sizes
+        else:
+            self._at = self._at.copy()  # values returned before may share the old positions
+            self._at[picked], self._tags[picked], self._sizes[picked] = after, next_tags, next_sizes
+        return Values(_at(picked, self._rows), tags, raw, starts, after)
 
     def doubt_all(self) -> None:
         """Mark the messages that are not at their stops as doubtful."""
@@ -71,13 +71,6 @@ class Heads:
     def _doubt(self, picked: Integers) -> None:
         self._doubtful[self._rows[picked]] = True
         self._tags[picked] = _NO_TAG
-
-    def _forget_ended(self) -> None:
-        """Drop the cursors that have ended: a round costs as much as there are cursors."""
-        left = np.flatnonzero(self._tags != _NO_TAG)
-        if 2 * len(left) < len(self._tags):
-            self._rows, self._at, self._stops = self._rows[left], self._at[left], self._stops[left]
-            self._tags, self._sizes = self._tags[left], self._sizes[left]
 
     def _peek(self, at: Integers, stops: Integers) -> tuple[Integers, Integers]:
         """Return the tags at these positions, and their lengths; tag 0 is invalid, as it is too long for a tag."""
@@ -94,10 +87,10 @@ class Heads:
         """Return the raw values, their starts, their stops, and a mask of the invalid ones."""
         wire_type, right = tag & 7, np.zeros(len(at), np.bool_)
         if tag >> 3 and wire_type == VARINT:
-            raw, sizes = self._varints(at)
+            raw, sizes = varints(self._buffer, at)
             return raw, at, at + sizes, sizes == 0
         if tag >> 3 and wire_type == LENGTH:
-            raw, sizes = self._varints(at)
+            raw, sizes = varints(self._buffer, at)
             starts = at + sizes
             wrong = (sizes == 0) | (sizes > _LONGEST) | (raw > (stops - at).view(np.uint64))
             after = starts + np.where(wrong, 0, raw.view(np.int64))
@@ -107,17 +100,6 @@ class Heads:
         if tag >> 3 and wire_type == FIXED32:
             return self._buffer.words[at] & _HALF, at, at + 4, right
         return np.zeros(len(at), np.uint64), at, at, ~right
-
-    def _varints(self, at: Integers) -> tuple[Words, Integers]:
-        """Return the varints at these positions, and their lengths; 0 if one is not of 64 bits."""
-        values = self._buffer.raw[at].astype(np.uint64)
-        sizes = np.ones(len(at), np.int64)
-        if (long := np.flatnonzero(values >= 0x80)).size:
-            values[long], sizes[long] = unsigned(self._buffer.words[at[long]])
-            if (longer := np.flatnonzero(sizes == 0)).size:
-                next_words = self._buffer.words[at[longer] + 8]
-                values[longer], sizes[longer] = ninth_and_tenth(values[longer], next_words)
-        return values, sizes
 
 
 def _at(picked: Integers, values: Integers) -> Integers:

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 import numpy as np
 
 from platform_defs.formats.blocks.buffer import Buffer, Integers, Mask, Words
-from platform_defs.formats.wire.varint import ninth_and_tenth, unsigned
+from platform_defs.formats.wire.varint import varints
 
 
 class Cursors:
     """The positions in some messages of a buffer: in all, or in the ones that `among` picks.
 
-    at, stops: int64, positions in the buffer, at <= stops. rows: int64, ascending, the messages' numbers; None: all.
+    at, stops: int64, ascending positions in the buffer, at <= stops; no two messages overlap. rows: int64, ascending,
+    the messages' numbers; None: all.
     doubtful: a mask over all messages of the buffer, shared by all cursors of it.
     """
 
@@ -57,7 +58,7 @@ class Cursors:
         self.at = moved
 
     def words(self) -> Words:
-        """Return the next eight bytes of each, little-endian, not consumed; the bytes behind the stop mean nothing."""
+        """Return the next eight bytes of each, little-endian, not consumed; the bytes after the stop mean nothing."""
         return self.buffer.words[self.at]
 
     def octets(self) -> Integers:
@@ -68,14 +69,8 @@ class Cursors:
 
     def varints(self) -> Words:
         """Return a varint of each, consumed. One of more than 64 bits is doubtful."""
-        first = self.buffer.raw[self.at]
-        if first.max(initial=0) < 0x80:  # lengths, branches and tags mostly have one byte
-            self.step(1)
-            return first.astype(np.uint64)
-        values, lengths = unsigned(self.words())
+        values, lengths = varints(self.buffer, self.at)
         if not lengths.all():
-            long = np.flatnonzero(lengths == 0)
-            values[long], lengths[long] = ninth_and_tenth(values[long], self.buffer.words[self.at[long] + 8])
             self.doubt(lengths == 0)
         self.step(lengths)
         return values
@@ -108,8 +103,3 @@ class Cursors:
     def finish(self) -> None:
         """Mark each cursor that is not at its stop as doubtful."""
         self.doubt(self.at != self.stops)
-
-
-def cursors_of(buffer: Buffer, starts: Integers, stops: Integers) -> Cursors:
-    """Return cursors at the start of each message; starts and stops ascend, and no two messages overlap."""
-    return Cursors(buffer, starts, stops, np.zeros(len(starts), np.bool_), None)

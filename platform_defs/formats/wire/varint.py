@@ -6,7 +6,7 @@ https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 
 import numpy as np
 
-from platform_defs.formats.blocks.buffer import Integers, Words
+from platform_defs.formats.blocks.buffer import Buffer, Integers, Words
 
 _U = np.uint64
 _TOP_BITS = _U(0x8080808080808080)
@@ -16,6 +16,16 @@ _FOLDS = (
     (_U(0x00003FFF00003FFF), _U(0x3FFF00003FFF0000), _U(2)),
     (_U(0x000000000FFFFFFF), _U(0x0FFFFFFF00000000), _U(4)),
 )
+
+
+def varints(buffer: Buffer, at: Integers) -> tuple[Words, Integers]:
+    """Return the varints at these positions, and their lengths; 0 if one is not of 64 bits."""
+    values, lengths = buffer.raw[at].astype(np.uint64), np.ones(len(at), np.int64)
+    if (long := np.flatnonzero(values >= _U(0x80))).size:  # lengths, branches and tags mostly have one byte
+        values[long], lengths[long] = unsigned(buffer.words[at[long]])
+        if (longer := np.flatnonzero(lengths == 0)).size:
+            values[longer], lengths[longer] = ninth_and_tenth(values[longer], buffer.words[at[longer] + 8])
+    return values, lengths
 
 
 def unsigned(words: Words) -> tuple[Words, Integers]:
