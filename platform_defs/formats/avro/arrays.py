@@ -47,7 +47,15 @@ def array_to(column: ColumnType, conversion: Conversion) -> Convert:
     def array(raw: list[Any]) -> list[Any]:
         if len(raw) > MAX_ITEMS:
             raise _wrong(too_many_items(len(raw)))
-        return [_converted(convert, number, item) for number, item in enumerate(raw, 1)]
+        found = list[Any]()
+        for number, item in enumerate(raw, 1):
+            if item is None:
+                raise _wrong(at_item(number, NULL_ITEM))
+            try:
+                found.append(convert(item))
+            except Wrong as wrong:
+                raise _wrong(at_item(number, wrong.reason)) from None
+        return found
 
     return array
 
@@ -57,15 +65,6 @@ def array_at(schema: Schema, of: Definite, convert: Convert, data: bytes) -> lis
     walk = Walk(schema, data)
     found = walk.branch(of) if isinstance(of, Union) else of
     return convert(list(items(walk, found))) if isinstance(found, Array) else None
-
-
-def _converted(convert: Convert, number: int, raw: Any) -> Any:
-    if raw is None:
-        raise _wrong(at_item(number, NULL_ITEM))
-    try:
-        return convert(raw)
-    except Wrong as wrong:
-        raise _wrong(at_item(number, wrong.reason)) from None
 
 
 def _wrong(reason: Reason) -> Wrong:

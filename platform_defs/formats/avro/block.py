@@ -4,8 +4,6 @@ Values beyond doubt become columns. A message that breaks a rule, or has a rare 
 single reader. So a row never depends on the path that its message took.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from platform_defs.contract.model.column_types import ColumnType
@@ -18,22 +16,19 @@ from platform_defs.formats.blocks.arrays import SIZE_OF_ITEM
 from platform_defs.formats.blocks.arrow import Column, nulls
 from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.buffer import Integers, Mask, buffer_of
-from platform_defs.formats.wire.cursors import Cursors, cursors_of
+from platform_defs.formats.wire.cursors import Cursors
 
 
-@dataclass(frozen=True)
-class Read:
-    """The columns read from a block of messages."""
-
-    columns: list[Column]  # in the contract's order and types; the row of a doubtful message means nothing
-    doubtful: Mask  # messages for the single reader
-
-
-def read_block(plan: Plan, data: object, starts: Integers, stops: Integers, budget: Budget) -> Read:
-    """Return the messages data[starts[i]:stops[i]], at least one, as columns. Both ascend. Raises BlockTooLarge."""
-    block = _Block(plan, cursors_of(buffer_of(data, int(stops[-1])), starts, stops), budget)
+def read_block(
+    plan: Plan, data: object, starts: Integers, stops: Integers, budget: Budget
+) -> tuple[list[Column], Mask]:
+    """Return the messages data[starts[i]:stops[i]], at least one, as columns in the contract's order and types, and a
+    mask of the messages for the single reader, whose rows mean nothing. Both ascend. Raises BlockTooLarge.
+    """
+    doubtful = np.zeros(len(starts), np.bool_)
+    block = _Block(plan, Cursors(buffer_of(data, int(stops[-1])), starts, stops, doubtful, None), budget)
     block.message()
-    return Read(block.columns, block.all.doubtful)
+    return block.columns, doubtful
 
 
 class _Block:

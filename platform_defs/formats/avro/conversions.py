@@ -85,14 +85,11 @@ def conversion_to(column: ColumnType, of: AvroType, schema: Schema, unit: Unit |
         return _array(column, column.item, found, schema)
     if unit and isinstance(found, Primitive) and found.name in ("int", "long") and found.logical is None:
         return Conversion("timestamp", per_second=TICKS[unit])
-    return _plain(column, found) or _why_not(column, found)
-
-
-def _why_not(column: ColumnType, of: Definite) -> str:
-    logical = of.logical if isinstance(of, Primitive | Fixed) else None
-    if logical is not None and logical.scale > MAX_SCALE:
-        return f"is a decimal of scale {logical.scale:,}; at most {MAX_SCALE:,} is supported"
-    return f"is {spelled(of)}; the contract's {column.name} is read from {_ACCEPTED[column.kind]}"
+    if plain := _plain(column, found):
+        return plain
+    if isinstance(found, Primitive | Fixed) and found.logical and found.logical.scale > MAX_SCALE:
+        return f"is a decimal of scale {found.logical.scale:,}; at most {MAX_SCALE:,} is supported"
+    return f"is {spelled(found)}; the contract's {column.name} is read from {_ACCEPTED[column.kind]}"
 
 
 def _array(column: ColumnType, item: ColumnType, of: Definite, schema: Schema) -> Conversion | str:
@@ -131,7 +128,7 @@ def _logical(column: ColumnType, logical: Logical) -> Conversion | None:
     return None
 
 
-MAX_SCALE = 1_000  # digits behind the point, of a decimal as it is written
+MAX_SCALE = 1_000  # digits after the point, of a decimal as it is written
 _PLAIN: dict[tuple[str, str], Kind] = {
     ("string", "string"): "text",
     ("integer", "int"): "integer",

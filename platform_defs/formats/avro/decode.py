@@ -16,7 +16,7 @@ from platform_defs.formats.avro.single import MessageReader
 from platform_defs.formats.avro.value_cursors import FEW
 from platform_defs.formats.blocks.arrow import int64s, record_batch
 from platform_defs.formats.blocks.budget import Budget
-from platform_defs.formats.blocks.buffer import MAX_BYTES, Bytes, Integers
+from platform_defs.formats.blocks.buffer import MAX_BYTES, Integers
 from platform_defs.formats.blocks.decoded import Decoded, Rows, parts_of
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 
@@ -40,19 +40,13 @@ class AvroReader:
         for first, last in parts_of(starts, stops, MAX_BYTES):
             base = int(starts[first])
             part = np.frombuffer(data, np.uint8)[base:]
-            self._read_part(part, starts[first:last] - base, stops[first:last] - base, first, found, budget)
+            begins, ends = starts[first:last] - base, stops[first:last] - base
+            doubtful = np.ones(len(begins), np.bool_)
+            if len(begins) >= FEW:
+                columns, doubtful = read_block(self._plan, part, begins, ends, budget)
+                sure, rows = np.flatnonzero(~doubtful), record_batch(columns, self._plan.contract.arrow_schema)
+                kept = rows.filter(pa.array(~doubtful)) if doubtful.any() else rows
+                found.add(kept, int64s(sure + first), len(sure) if self._plan.unknown else 0)
+            alone = ((i, part[begins[i] : ends[i]].tobytes()) for i in np.flatnonzero(doubtful).tolist())
+            found.add_alone((first + i, self._single.read(payload)) for i, payload in alone)
         return found.decoded()
-
-    def _read_part(
-        self, data: Bytes, starts: Integers, stops: Integers, first: int, found: Rows, budget: Budget
-    ) -> None:
-        """Add the rows and faults of some payloads; `first` is the index of the first one."""
-        doubtful = np.ones(len(starts), np.bool_)
-        if len(starts) >= FEW:
-            read = read_block(self._plan, data, starts, stops, budget)
-            doubtful, sure = read.doubtful, np.flatnonzero(~read.doubtful)
-            rows = record_batch(read.columns, self._plan.contract.arrow_schema)
-            kept = rows.filter(pa.array(~doubtful)) if doubtful.any() else rows
-            found.add(kept, int64s(sure + first), len(sure) if self._plan.unknown else 0)
-        alone = np.flatnonzero(doubtful).tolist()
-        found.add_alone((first + i, self._single.read(data[starts[i] : stops[i]].tobytes())) for i in alone)

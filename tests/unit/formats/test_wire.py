@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 
 from platform_defs.formats.blocks.buffer import PADDING, buffer_of
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
-from platform_defs.formats.wire.cursors import Cursors, cursors_of
+from platform_defs.formats.wire.cursors import Cursors
 from platform_defs.formats.wire.varint import zigzag
 
 
 def cursors(messages: list[bytes]) -> Cursors:
     """Return cursors of the messages, one right behind the other."""
     ends = np.cumsum([0, *map(len, messages)], dtype=np.int64)
-    return cursors_of(buffer_of(b"".join(messages), int(ends[-1])), ends[:-1], ends[1:])
+    buffer = buffer_of(b"".join(messages), int(ends[-1]))
+    return Cursors(buffer, ends[:-1], ends[1:], np.zeros(len(messages), np.bool_), None)
 
 
 def varint(value: int) -> bytes:

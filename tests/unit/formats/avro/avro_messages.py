@@ -296,11 +296,10 @@ class Readers:
     def block(self, messages: Sequence[bytes], gap: int = 0) -> list[Outcome | None]:
         """Return the outcomes; None for a message in doubt."""
         data, starts, stops = laid_out(messages, gap)
-        read = read_block(self.plan, data, starts, stops, Budget(len(starts)))
-        columns: Any = read.columns
-        sure: Any = pa.array(~read.doubtful)
+        columns, doubtful = read_block(self.plan, data, starts, stops, Budget(len(starts)))
+        sure: Any = pa.array(~doubtful)
         rows = zip(*(column.filter(sure).to_pylist() for column in columns), strict=True)
-        return [None if doubt else next(rows) for doubt in read.doubtful]
+        return [None if doubt else next(rows) for doubt in doubtful]
 
     def decoded(self, messages: Sequence[bytes]) -> list[Outcome]:
         decoded = AvroReader(self.contract, self.writer).read(*laid_out(messages))
