@@ -1,10 +1,17 @@
 """Readers of keys that are written with a schema, into the text that decides the row. It is the text of the value,
-never of the bytes, which contain the schema's id. For its form see key_text.py.
+never of the bytes, which contain the schema's id; and it is the same for every width, scale and unit that the value is
+written with.
+
+A string is its text, another scalar its JSON (12, true, "2026-11-01" without quotes), a record or an array JSON without
+whitespace, its keys sorted. A Protobuf message is as in a json column, except that integers of 64 bits are numbers too.
+Numbers are formatted by their value: 1.50 and 15e-1 are 1.5.
 """
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Context, Decimal
+from operator import itemgetter
 from typing import Any, cast
 
 import pyarrow as pa
@@ -18,13 +25,16 @@ from platform_defs.formats.blocks.buffer import Buffer, Integers
 from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.blocks.reason import MISSING_KEY, Reason
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.single import parsed
-from platform_defs.formats.key_text import key_text
+from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
 from platform_defs.formats.supported import Reader
 from platform_defs.formats.wire.columns import binary_column
 
 _KEY = "key"  # the one field of the record that a key is put into
 _PLAIN: dict[Any, ColumnType] = {"string": STRING, "int": INTEGER, "long": INTEGER}
+_MAX_ZEROS = 30  # written out instead of an exponent
+_EXACT = Context(prec=200_000)  # digits: more than a number that json_text lets through has
 
 
 def key_contract(contract: Contract) -> Contract:
@@ -39,7 +49,7 @@ def key_reader(contract: Contract, writer: WriterSchema, *, indexed: bool) -> Re
         return _AvroKeys(contract, writer)
     if contract.format == "json":
         return _SingleKeys(contract, parsed)
-    from platform_defs.formats.protobuf.key_messages import KeyMessages  # a worker loads the formats that it reads
+    from platform_defs.formats.protobuf.decode import KeyMessages  # a worker loads the formats that it reads
 
     return _SingleKeys(contract, KeyMessages(writer, framed=indexed).read)
 
@@ -116,3 +126,36 @@ def _of_texts(texts: Sequence[str | Reason], schema: pa.Schema) -> Decoded:
     faults = [Fault(index, "decode", why.error_class, why.message) for index, why in reasons]
     batch = record_batch([pa.array(rows, pa.string())], schema)
     return Decoded(batch, pa.array(indexes, pa.int64()), faults, 0)
+
+
+def key_text(document: Any) -> str | Reason:
+    """Return the text of a parsed value (see json/single.py), or why it has none."""
+    if document is None:
+        return Reason(*MISSING_KEY)
+    if isinstance(document, Reason):
+        return Reason(document.error_class, f"in the key: {document.message}")
+    checked = json_text(document)
+    if isinstance(checked, Reason):
+        return Reason(checked.error_class, f"the key {checked.message}")
+    return str(document) if type(document) is str else cast("str", json_text(_normalized(document)))
+
+
+def _normalized(document: Any) -> Any:
+    """Return the same with the keys of each object in order, and each number in its one format."""
+    if isinstance(document, JsonObject):
+        return JsonObject((key, _normalized(inner)) for key, inner in sorted(document, key=itemgetter(0)))
+    if isinstance(document, list):
+        return [_normalized(inner) for inner in cast("list[Any]", document)]
+    return _number(document) if isinstance(document, JsonNumber | LongInteger) else document
+
+
+def _number(written: str) -> JsonNumber:
+    """Format a number by its value: no trailing zeros in its decimals, an exponent only for very many zeros."""
+    number = Decimal(written)
+    if not number:
+        return JsonNumber("0")
+    shortest = number.normalize(_EXACT)
+    exponent = cast("int", shortest.as_tuple().exponent)
+    if abs(exponent) <= _MAX_ZEROS:
+        return JsonNumber(f"{shortest:f}")
+    return JsonNumber(f"{shortest.scaleb(-exponent, _EXACT):f}e{exponent}")

@@ -1,5 +1,6 @@
 """Columns from the result of a walk. A value that a column is not sure of is doubtful, and means nothing."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -10,17 +11,22 @@ from platform_defs.formats.blocks.arrays import MAX_ITEMS, SIZE_OF_ITEM
 from platform_defs.formats.blocks.arrow import Column, repeated
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget
-from platform_defs.formats.blocks.buffer import Integers
+from platform_defs.formats.blocks.buffer import Integers, Words
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.texts import SHAPES, plain_column
 from platform_defs.formats.json.values import DATE_SHAPE
 from platform_defs.formats.protobuf.items import items_of
-from platform_defs.formats.protobuf.json_columns import json_column
-from platform_defs.formats.protobuf.numbers import INTEGERS, REALS, date_days, enum_places, timestamp_micros
-from platform_defs.formats.protobuf.resolve import ColumnPlan, Program
+from platform_defs.formats.protobuf.json_tree import json_column_value
+from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
+from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import MAX_ITEMS as MAX_OF_A_MESSAGE
+from platform_defs.formats.protobuf.tree import RefusedMessage, TreeReader
+from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND
 from platform_defs.formats.protobuf.walk import Cell, Found
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
+from platform_defs.formats.wire.varint import zigzag
 
+_HALF = np.uint64(0xFFFF_FFFF)
 _MAX_DIGITS = 18  # of a decimal that is made from an integer of 64 bits
 
 Maker = Callable[[ColumnPlan, list[Cell], Integers, Found], Any]
@@ -36,7 +42,7 @@ def _column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) ->
     if plan.recipe == "missing":
         return repeated(None, kind, count)
     if plan.recipe == "json":
-        return json_column(plan, program, found, budget)
+        return _json_column(plan, program, found, budget)
     if plan.recipe == "array":
         return _arrays(plan, program, found, budget)
     cells = [found.cell(path) for path in plan.parts]
@@ -45,6 +51,47 @@ def _column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) ->
     if plan.shape and plan.shape.enum:
         budget.spend(len(rows) * plan.shape.enum.longest)
     return _MAKERS[plan.recipe](plan, cells, rows, found)
+
+
+def _json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
+    """Return the column, read as the single reader does; null for no value, or a value for the single reader."""
+    path = plan.parts[0]
+    holder, item = program.shape.end(path)
+    alone = MessageShape(holder.of, {item.number: item})
+    bytes_of = _bytes_of(path, found)
+    longest = MAX_OF_A_MESSAGE // sum(other.is_whole for other in program.columns)
+    values: list[str | None] = [None] * len(found.doubtful)
+    present = ~found.doubtful
+    if len(path) > 1:  # the message that has the field may be missing
+        present &= found.cell(path[:-1]).present
+    for row in np.flatnonzero(present).tolist():
+        text = _json_text(alone, item, bytes_of.get(row, b""), len(path) - 1, longest)
+        if isinstance(text, Reason):
+            found.doubtful[row] = True
+        else:
+            values[row] = text
+            budget.spend(len(text or ""))
+    return pa.array(values, pa.string())
+
+
+def _bytes_of(path: Path, found: Found) -> dict[int, bytes]:
+    """Return all bytes of the field by message, tags included, in order: again a message, with this field alone."""
+    pieces: defaultdict[int, bytearray] = defaultdict(bytearray)
+    raw: Any = found.buffer.raw
+    for values in found.wholes.get(path, ()):
+        spans = zip(values.rows.tolist(), values.tags.tolist(), values.stops.tolist(), strict=True)
+        for row, start, stop in spans:
+            pieces[row] += raw[start:stop].tobytes()
+    return {row: bytes(piece) for row, piece in pieces.items()}
+
+
+def _json_text(alone: MessageShape, item: FieldShape, raw: bytes, depth: int, longest: int) -> str | Reason | None:
+    if len(raw) > longest:
+        return Reason("TooManyItems", "may hold too many items")
+    try:
+        return json_column_value(item, TreeReader(raw).read(alone, 0, depth))
+    except RefusedMessage as refused:
+        return refused.reason
 
 
 def _arrays(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
@@ -77,31 +124,44 @@ def _integers(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found)
 
 
 def _double(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
-    values = REALS[_kind(plan)](cells[0].raw[rows])
+    kind, raw = _kind(plan), cells[0].raw[rows]
+    if kind == "double":
+        values = raw.view(np.float64)
+    elif kind == "float":
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            values = raw.astype(np.uint32).view(np.float32).astype(np.float64)
+    else:
+        values = INTEGERS[kind](raw).astype(np.float64)
     found.doubtful[rows] |= ~np.isfinite(values)
     return _numbers(values, plan, rows, found)
 
 
 def _date_parts(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
-    days, wrong = date_days(*(INTEGERS["int32"](cell.raw[rows]) for cell in cells))
-    found.doubtful[rows] |= wrong
-    return _numbers(days, plan, rows, found)
+    years, months, days = (INTEGERS["int32"](cell.raw[rows]) for cell in cells)
+    wrong = (years < 1) | (years > 9999) | (months < 1) | (months > 12) | (days < 1) | (days > 31)
+    month = np.where(wrong, 0, (years - 1970) * 12 + months - 1).astype("datetime64[M]")
+    day = month.astype("datetime64[D]") + np.where(wrong, 0, days - 1)
+    found.doubtful[rows] |= wrong | (day.astype("datetime64[M]") != month)
+    return _numbers(day.astype(np.int64).astype(np.int32), plan, rows, found)
 
 
 def _timestamp(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
-    micros, wrong = timestamp_micros(INTEGERS["int64"](cells[0].raw[rows]), INTEGERS["int32"](cells[1].raw[rows]))
+    seconds, nanos = INTEGERS["int64"](cells[0].raw[rows]), INTEGERS["int32"](cells[1].raw[rows])
+    wrong = (seconds < FIRST_SECOND) | (seconds > LAST_SECOND)
+    wrong |= (nanos < 0) | (nanos >= 1_000_000_000) | (nanos % 1_000 != 0)
     found.doubtful[rows] |= wrong
-    return _numbers(micros, plan, rows, found)
+    return _numbers(np.where(wrong, 0, seconds) * 1_000_000 + nanos // 1_000, plan, rows, found)
 
 
 def _enum_name(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
     assert plan.shape is not None  # noqa: S101  # only what is missing has none
     assert plan.shape.enum is not None  # noqa: S101  # the recipe is for enums
-    places, wrong = enum_places(plan.shape.enum, INTEGERS["int32"](cells[0].raw[rows]))
-    found.doubtful[rows] |= wrong
+    known, numbers = np.array(sorted(plan.shape.enum.names), np.int64), INTEGERS["int32"](cells[0].raw[rows])
+    places = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    found.doubtful[rows] |= known[places] != numbers
     full = np.zeros(len(found.doubtful), np.int64)
     full[rows] = places
-    names = pa.array([plan.shape.enum.names[number] for number in sorted(plan.shape.enum.names)], pa.string())
+    names = pa.array([plan.shape.enum.names[number] for number in known.tolist()], pa.string())
     chosen: Any = pa.array(full, mask=~cells[0].present)
     return names.take(chosen)
 
@@ -187,6 +247,15 @@ def _decimals(values: Integers, scales: Integers, plan: ColumnPlan, rows: Intege
     return pa.Array.from_buffers(of.arrow, count, wide.buffers())
 
 
+# By kind, of raw values. Numbers are cut to their width, as Google's parsers do. A uint64 or fixed64 that int64
+# cannot represent becomes negative.
+INTEGERS: dict[str, Callable[[Words], Integers]] = {
+    **dict.fromkeys(("int32", "sfixed32"), lambda raw: raw.astype(np.uint32).view(np.int32).astype(np.int64)),
+    **dict.fromkeys(("uint32", "fixed32"), lambda raw: (raw & _HALF).view(np.int64)),
+    "sint32": lambda raw: zigzag(raw & _HALF),
+    "sint64": zigzag,
+    **dict.fromkeys(("int64", "uint64", "fixed64", "sfixed64"), lambda raw: raw.view(np.int64)),
+}
 _MAKERS: dict[str, Maker] = {
     "text": lambda _plan, cells, _rows, found: _strings(cells[0], found),
     "enum_name": _enum_name,

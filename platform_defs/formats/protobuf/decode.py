@@ -18,9 +18,12 @@ from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.columns import columns_of
 from platform_defs.formats.protobuf.descriptors import file_of
+from platform_defs.formats.protobuf.json_tree import json_of_message
 from platform_defs.formats.protobuf.message_index import message_at, spellings, types_of
 from platform_defs.formats.protobuf.resolve import resolve
+from platform_defs.formats.protobuf.shapes import MessageShape
 from platform_defs.formats.protobuf.single import MessageReader
+from platform_defs.formats.protobuf.tree import RefusedMessage, TreeReader
 from platform_defs.formats.protobuf.walk import walk
 
 _FEW = 64  # messages: fewer are as fast read one by one
@@ -73,7 +76,7 @@ class ProtobufReader:
         alone = np.arange(len(starts))
         if self._program and len(starts) >= _FEW:
             buffer = buffer_of(part, int(stops[-1]))
-            begins, mine = self._behind_indexes(buffer, starts, stops)
+            begins, mine = self._after_indexes(buffer, starts, stops)
             chosen = np.flatnonzero(mine)
             seen = walk(self._program, buffer, begins[chosen], stops[chosen])
             rows = record_batch(columns_of(self._program, seen, budget), self._contract.arrow_schema)
@@ -84,7 +87,7 @@ class ProtobufReader:
             alone = np.flatnonzero(~mine)
         found.add_alone((first + i, self.read_alone(part[starts[i] : stops[i]].tobytes())) for i in alone.tolist())
 
-    def _behind_indexes(self, buffer: Buffer, starts: Integers, stops: Integers) -> tuple[Integers, Mask]:
+    def _after_indexes(self, buffer: Buffer, starts: Integers, stops: Integers) -> tuple[Integers, Mask]:
         """Return where the messages begin, and True for each that is certainly the contract's."""
         if not self._framed:
             return starts, np.ones(len(starts), np.bool_)
@@ -110,3 +113,27 @@ class ProtobufReader:
                 return Reason("OtherRecord", f"the message is {of.full_name}, not {self._record}")
         assert self._single is not None  # noqa: S101  # there are indexes, or this is the schema's only message
         return self._single.read(payload, at)
+
+
+class KeyMessages:
+    """Reads single keys of one schema, as Protobuf's serializers write them: a whole message, of any type of it."""
+
+    def __init__(self, writer: WriterSchema, *, framed: bool) -> None:
+        """framed: keys begin with the indexes of their message. Raises SchemaNotCompatible."""
+        self._types, self._framed = types_of(file_of(writer)), framed
+        if not self._types:
+            raise SchemaNotCompatible(["the schema defines no message"])
+        self._deepest = max(map(len, self._types))
+        self._shapes = dict[str, MessageShape]()  # they cache their fields
+
+    def read(self, key: bytes) -> Any:
+        """Return the document of one key, in Protobuf's own mapping to JSON (json_tree.py), or a Reason."""
+        found = message_at(key, self._types, self._deepest) if self._framed else (self._types[0,][0], 0)
+        if isinstance(found, Reason):
+            return found
+        of, at = found
+        shape = self._shapes.setdefault(of.full_name, MessageShape(of))
+        try:
+            return json_of_message(shape, TreeReader(key).read(shape, at))
+        except RefusedMessage as refused:
+            return refused.reason
