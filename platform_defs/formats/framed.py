@@ -16,7 +16,7 @@ from platform_defs.formats.blocks.decoded import Decoded, in_order
 from platform_defs.formats.blocks.schema_cache import MAX_BYTES, MAX_THINGS, SchemaCache
 from platform_defs.formats.blocks.writer_schema import Part, WriterSchema, schema_of_file
 from platform_defs.formats.fit import Make, Refused, reader_or_refusal
-from platform_defs.formats.framing import Group, Unframed, one_group, unframe
+from platform_defs.formats.framing import Group, one_group, unframe
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
 from platform_defs.formats.wire.columns import binary_column
 
@@ -49,7 +49,10 @@ class FramedReader:
         """
         protobuf = self.contract.format == "protobuf"
         block = unframe(self.contract.wire.framing, values, names, self.part, protobuf=protobuf)
-        self._meet({group.key for group in block.groups})
+        if len(self.known) > MAX_THINGS or sum(one.size for one in self.known.values() if one) > MAX_BYTES:
+            self.known.clear()
+        if new := sorted({group.key for group in block.groups} - self.known.keys()):
+            self.known.update(self.find(new))
         parts, budget = list[Decoded](), Budget(len(values))
         for group in self._merged(block.groups):
             parts.append(self._read_group(block.data, group))
@@ -58,22 +61,14 @@ class FramedReader:
         for group in block.groups:
             if self.known[group.key] is not None:
                 counts[group.key] = counts.get(group.key, 0) + len(group.indexes)
-        return self._without_others(FramedBlock(_together(self.contract, block, parts), counts))
-
-    def _without_others(self, found: FramedBlock) -> FramedBlock:
-        """Count messages of other records, instead of making them dead letters, if the contract skips them."""
-        if self.contract.wire.other_records != "skip":
-            return found
-        faults = [fault for fault in found.decoded.faults if fault.error_class != "OtherRecord"]
-        skipped = len(found.decoded.faults) - len(faults)
-        return replace(found, decoded=replace(found.decoded, faults=faults), skipped=skipped)
-
-    def _meet(self, keys: set[str]) -> None:
-        """Find the schemas that have not been named before, or were dropped from the cache."""
-        if len(self.known) > MAX_THINGS or sum(one.size for one in self.known.values() if one) > MAX_BYTES:
-            self.known.clear()
-        if new := sorted(keys - self.known.keys()):
-            self.known.update(self.find(new))
+        pieces = [(part.rows, part.indexes) for part in parts if part.rows.num_rows]
+        every = [*block.faults, *(fault for part in parts for fault in part.faults)]
+        skips = self.contract.wire.other_records == "skip"
+        faults = [fault for fault in every if not (skips and fault.error_class == "OtherRecord")]
+        faults.sort(key=lambda fault: fault.index)
+        unknown = sum(part.unknown_fields for part in parts)
+        decoded = Decoded(*in_order(self.contract.arrow_schema, pieces), faults, unknown)
+        return FramedBlock(decoded, counts, len(every) - len(faults))
 
     def _merged(self, groups: Sequence[Group]) -> Sequence[Group]:
         """Return the groups, with all groups of JSON as one: JSON is read alike, whatever schema it names."""
@@ -121,12 +116,3 @@ def _indexed(data: Bytes, group: Group, heads: pa.BinaryArray) -> tuple[Bytes, I
     joined: Any = pc.binary_join_element_wise(heads, spans, b"")
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1].astype(np.int64)
     return np.frombuffer(joined.buffers()[2], np.uint8), offsets[:-1], offsets[1:]
-
-
-def _together(contract: Contract, block: Unframed, parts: Sequence[Decoded]) -> Decoded:
-    """Return the rows and faults of all groups, and the faults of other messages, in the order of the block."""
-    faults = [*block.faults, *(fault for part in parts for fault in part.faults)]
-    pieces = [(part.rows, part.indexes) for part in parts if part.rows.num_rows]
-    rows, indexes = in_order(contract.arrow_schema, pieces)
-    faults.sort(key=lambda fault: fault.index)
-    return Decoded(rows, indexes, faults, sum(part.unknown_fields for part in parts))

@@ -45,7 +45,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Unframed:
-    """A block taken apart: every message is in one group, or is a fault."""
+    """A block, split: every message is in one group, or is a fault."""
 
     data: Bytes  # the values' own buffer: nothing is copied
     groups: tuple[Group, ...]
@@ -60,20 +60,21 @@ def unframe(
     *,
     protobuf: bool = False,
 ) -> Unframed:
-    """Take `values` (or keys, as `part` says) apart. `names` are the headers that name schemas, null if a message has
-    none; needed for header and both. With framing none, all are in one group, whose key is empty. A header ends after
-    the id; with `protobuf`, after the message's indexes. Pure; never raises for the content of a message.
+    """Split `values` (or keys, as `part` says) by schema. `names` are the headers that name schemas, null if a message
+    has none; needed for header and both. With framing none, all are in one group, whose key is empty. A header ends
+    after the id; with `protobuf`, after the message's indexes. Pure; never raises for the content of a message.
     """
     block = _Block(values, part, protobuf=protobuf)
-    present = ~_mask(values.is_null()) if values.null_count else np.ones(len(values), np.bool_)
+    present = np.asarray(values.is_valid())
     block.refuse(np.flatnonzero(~present), *_NO_VALUE[part])
     if framing == "none":
-        block.whole(np.flatnonzero(present))
+        if len(rows := np.flatnonzero(present)):
+            block.groups.append(Group("", rows, block.starts[rows], block.stops[rows], first=True))
         return block.unframed()
     if framing == "prefix" or names is None:
         block.by_prefix(present)
         return block.unframed()
-    headed = ~_mask(names.is_null())
+    headed = np.asarray(names.is_valid())
     block.by_header(names, np.flatnonzero(present & headed))
     if framing == "both":
         block.by_prefix(present & ~headed)
@@ -84,7 +85,7 @@ def unframe(
 
 
 class _Block:
-    """A block that is being taken apart; each message is passed to one of the methods."""
+    """A block that is being split; each message is passed to one of the methods."""
 
     def __init__(self, values: pa.BinaryArray, part: Part, *, protobuf: bool) -> None:
         buffers: list[Any] = values.buffers()
@@ -97,11 +98,6 @@ class _Block:
         self.protobuf = protobuf
         self.groups: list[Group] = []
         self.faults: list[Fault] = []
-
-    def whole(self, rows: Integers) -> None:
-        """Add messages that name no schema and are payloads from end to end."""
-        if len(rows):
-            self.groups.append(Group("", rows, self.starts[rows], self.stops[rows], first=True))
 
     def by_prefix(self, wanted: Mask) -> None:
         """Group messages by the id before their payloads."""
@@ -132,7 +128,7 @@ class _Block:
         headers = [_header(one, protobuf=self.protobuf) for one in distinct]
         places = {place: number for number, place in enumerate(dict.fromkeys(one.place for one in headers))}
         place_of = np.array([places[one.place] for one in headers], np.int64)
-        named, behind = list(places), None
+        named, indexes_of = list(places), pa.array([one.indexes for one in headers], pa.binary())
         for number, found in _by_value(place_of[numbers]):
             (key, first), indexes = named[number], rows[found]
             if not key:
@@ -141,9 +137,7 @@ class _Block:
                     message = f"the header {HEADERS[self.part]} {header.wrong}: {excerpt(header.written)}"
                     self.refuse(np.array([row]), "NotFramed", message)
                 continue
-            if not first and behind is None:
-                behind = pa.array([one.indexes for one in headers], pa.binary())
-            heads: Any = None if first or behind is None else behind.take(int64s(numbers[found]))
+            heads: Any = None if first else indexes_of.take(int64s(numbers[found]))
             starts, stops = self.starts[indexes], self.stops[indexes]
             self.groups.append(Group(key, indexes, starts, stops, heads=heads, first=first))
 
@@ -206,22 +200,22 @@ class _Header:
 
 def _header(written: bytes, *, protobuf: bool) -> _Header:
     if written[:1] == b"\0" and len(written) >= FRAME:
-        key, behind = str(int.from_bytes(written[1:FRAME])), written[FRAME:]
+        key, indexes = str(int.from_bytes(written[1:FRAME])), written[FRAME:]
     elif written[:1] == b"\1" and len(written) >= _GUID:
-        key, behind = str(UUID(bytes=written[1:_GUID])), written[_GUID:]
+        key, indexes = str(UUID(bytes=written[1:_GUID])), written[_GUID:]
     else:
         return _Header(written, wrong="does not identify a schema")
-    if behind and not (protobuf and _are_indexes(behind)):
-        beside = ", but not with message indexes" if protobuf else ""
-        return _Header(written, wrong=f"continues after the schema id ({key}){beside}")
-    return _Header(written, key, behind)
+    if indexes and protobuf:
+        from platform_defs.formats.protobuf.message_index import (
+            read_indexes,
+        )  # a worker loads the formats that it reads
 
-
-def _are_indexes(written: bytes) -> bool:
-    from platform_defs.formats.protobuf.message_index import read_indexes  # a worker loads the formats that it reads
-
-    found = read_indexes(written, len(written))
-    return found is not None and found[1] == len(written)
+        found = read_indexes(indexes, len(indexes))
+        if found is None or found[1] != len(indexes):
+            return _Header(written, wrong=f"continues after the schema id ({key}), but not with message indexes")
+    elif indexes:
+        return _Header(written, wrong=f"continues after the schema id ({key})")
+    return _Header(written, key, indexes)
 
 
 def _likeness(value: bytes, length: int) -> str:
@@ -240,7 +234,3 @@ def _likeness(value: bytes, length: int) -> str:
     if value[:4] == b"Obj\1":
         return "it looks like a whole Avro file"
     return f"it begins with {value[:8].hex(' ')}"
-
-
-def _mask(found: pa.BooleanArray) -> Mask:
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)

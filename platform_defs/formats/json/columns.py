@@ -37,7 +37,12 @@ def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanAr
     if item.unit:
         return _since_1970(item.unit, read, of, doubts)
     if item.type.item:
-        return _finished_arrays(replace(item, type=item.type.item), read, has_nul, doubts)
+        # An array is doubtful if it has a doubtful or null item, or too many items.
+        arrays = Arrays(read)
+        of_each: list[pa.BooleanArray] = [arrays.items.is_null()]
+        items = finished(replace(item, type=item.type.item), arrays.items, has_nul, of_each)
+        doubts += [wrong for wrong in (arrays.too_long, *map(arrays.with_any, of_each)) if wrong.true_count]
+        return arrays.holding(items)
     if shape := SHAPES.get(item.type.kind):
         return plain_column(item.type.kind, _less(read, pc.invert(pc.match_substring_regex(read, shape)), doubts))
     if pa.types.is_string(of):
@@ -56,15 +61,6 @@ def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanAr
         late = pc.greater(known, pa.scalar(datetime.max.replace(tzinfo=UTC), of))
         return _less(known, pc.or_(early, late), doubts)
     return read
-
-
-def _finished_arrays(of_items: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanArray]) -> Column:
-    """Finish arrays like `finished`: one is doubtful if it has a doubtful or null item, or too many items."""
-    arrays = Arrays(read)
-    of_each: list[pa.BooleanArray] = [arrays.items.is_null()]
-    items = finished(of_items, arrays.items, has_nul, of_each)
-    doubts += [wrong for wrong in (arrays.too_long, *map(arrays.with_any, of_each)) if wrong.true_count]
-    return arrays.holding(items)
 
 
 def _since_1970(unit: Unit, read: Column, of: pa.DataType, doubts: list[pa.BooleanArray]) -> Column:

@@ -13,7 +13,7 @@ from platform_defs.formats.blocks.arrow import counted, integers, places
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.decoded import Decoded, Rows
 from platform_defs.formats.json.lines import Lines, line_mask, read_lines
-from platform_defs.formats.json.read_plan import read_plan
+from platform_defs.formats.json.read_plan import ReadPlan
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.json.suspects import suspects
 
@@ -33,7 +33,7 @@ class _Block:
 
     def __init__(self, contract: Contract, values: pa.BinaryArray) -> None:
         self._contract, self._values, self._found = contract, values, Rows(contract)
-        self._plan = read_plan(contract)
+        self._plan = ReadPlan(contract)
         self.decoded = self._found.decoded
 
     @cached_property

@@ -78,12 +78,9 @@ def _texts(document: Any, paths: Sequence[MessagePath]) -> list[bytes | None] | 
                 return None
             found = cast("dict[str, Any]", found).get(key)
         text = None if found is None else orjson.dumps(found)
-        if text is not None and (rb"\u0000" in text or _may_be_too_large(text)):
+        if text is not None and (rb"\u0000" in text or len(text) > MAX_BYTES):
             return None
+        if text is not None and len(text) > _NO_LARGER_WRITTEN_OUT and _has_exponent(text):
+            return None  # the single reader must measure it with its numbers written without exponents
         texts.append(text)
     return texts
-
-
-def _may_be_too_large(text: bytes) -> bool:
-    """Return True if the single reader must measure the text with its numbers written without exponents."""
-    return len(text) > MAX_BYTES or (len(text) > _NO_LARGER_WRITTEN_OUT and _has_exponent(text) is not None)

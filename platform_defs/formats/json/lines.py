@@ -49,8 +49,12 @@ def read_lines(plan: ReadPlan, values: pa.BinaryArray) -> Lines | None:
     if values.null_count or _braced(values).true_count < len(values):
         return None
     joined = _joined(values)
-    if b"\0" in joined or not is_utf8(joined) or _shifts_far(plan, joined, values):
+    if b"\0" in joined or not is_utf8(joined):
         return None
+    if plan.shifted_far is not None:  # a decimal may be one that pyarrow must not read
+        escaped = _holds(joined, rb"\u00") and _escaped_ascii(joined)  # of a key, or of a number in a string
+        if escaped or plan.finds_shifted_far(joined, values):
+            return None
     return _with_kept_whole(plan, joined, values) if plan.whole else _plain(plan, joined, values)
 
 
@@ -115,15 +119,6 @@ def _joined(values: pa.BinaryArray) -> bytes:
 
 def _braced(values: pa.BinaryArray) -> pa.BooleanArray:
     return pc.and_(pc.starts_with(values, "{"), pc.ends_with(values, "}"))
-
-
-def _shifts_far(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> bool:
-    """Return True if a decimal may be one that pyarrow must not read."""
-    if plan.shifted_far is None:
-        return False
-    if _holds(joined, rb"\u00") and _escaped_ascii(joined):  # of a key, or of a number in a string
-        return True
-    return plan.finds_shifted_far(joined, values)
 
 
 def _holds(joined: bytes, escape: bytes) -> bool:

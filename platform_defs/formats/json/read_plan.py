@@ -1,13 +1,12 @@
 """The plan by which `pyarrow.json` reads a contract's messages: a schema with a struct for each object taken apart."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from platform_defs.contract.model.column_types import JSON
-from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.formats.blocks.arrow import ArrowField, one_value
 from platform_defs.formats.blocks.arrow import kernels as pc
@@ -31,20 +30,37 @@ class ReadPlan:
     """The schema requested from `pyarrow.json`, and the place of each field in its result."""
 
     contract: Contract
-    shape: ObjectShape
+    shape: ObjectShape = field(init=False)
     schema: pa.Schema = field(init=False)  # json columns are not in it
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by position: indexes in the schema, outer first
     whole: dict[int, MessagePath] = field(default_factory=dict)  # by position: the json columns
     readable: bool = True  # True if one schema can request all of it
     shifted_far: str | None = None  # what a decimal that pyarrow is to read must not look like; None without decimals
-    hints: Sequence[str] = ()  # if `shifted_far` matches, one of these matches: they are searched first
+    hints: list[str] = field(default_factory=list[str])  # if `shifted_far` matches, one of these does: searched first
 
     def __post_init__(self) -> None:
+        self.shape = message_shape(self.contract)
         self.whole = {n: item.path for n, item in enumerate(self.contract.fields) if item.type == JSON}
         self.schema = pa.schema(self._fields(self.shape, ()))
-        self.shifted_far = _shifted_far(self.contract.fields)
-        self.hints = _hints(self.contract.fields, self.shifted_far)
+        self._note_shifted_far()
         self.readable &= all(len(item.path) <= MAX_DEPTH for item in self.contract.fields)  # pyarrow reads any depth
+
+    def _note_shifted_far(self) -> None:
+        """Set `shifted_far`, with the keys of the decimals if each has one spelling only (but for \\u escapes), and the
+        hints: an expression for each key, without the quote before it. Quotes are so frequent that RE2 would check
+        every byte; the first letter of a key lets it leap.
+        """
+        fields = self.contract.fields
+        keys = sorted({item.path[-1] for item in fields if item.type.kind == "decimal"})
+        in_arrays = any(item.type.item and item.type.item.kind == "decimal" for item in fields)
+        plain = all(re.fullmatch("[A-Za-z0-9_.-]+", key) for key in keys)
+        named = f'"(?:{"|".join(map(re.escape, keys))})"' if plain and len(keys) <= _MAX_NAMED else '"'
+        expressions = [named + _SHIFTED_FAR] * bool(keys) + [_SHIFTED_FAR_IN_AN_ARRAY] * in_arrays
+        self.shifted_far = "|".join(expressions) or None
+        if self.shifted_far and (in_arrays or not plain or len(keys) > _MAX_HINTS):
+            self.hints = [self.shifted_far]
+        else:
+            self.hints = [f'{re.escape(key)}"{_SHIFTED_FAR}' for key in keys]
 
     def finds_shifted_far(self, joined: bytes, values: pa.BinaryArray) -> bool:
         """Return True if `shifted_far` matches one of the values; `joined` is all of them, one after another."""
@@ -66,39 +82,3 @@ class ReadPlan:
             if inner := self._fields(below, (*above, len(fields))):
                 fields.append(pa.field(key, pa.struct(inner)))
         return fields
-
-
-def _shifted_far(fields: Sequence[Field]) -> str | None:
-    """Return the expression, with the keys of the decimals if each has one spelling only (but for \\u escapes)."""
-    keys = _decimal_keys(fields)
-    named = f'"(?:{"|".join(map(re.escape, keys))})"' if _plain(keys) and len(keys) <= _MAX_NAMED else '"'
-    plain_ones = [named + _SHIFTED_FAR] if keys else []
-    return "|".join([*plain_ones, *([_SHIFTED_FAR_IN_AN_ARRAY] if _in_arrays(fields) else [])]) or None
-
-
-def _hints(fields: Sequence[Field], shifted_far: str | None) -> list[str]:
-    """Return an expression for each key, without the quote before it. Quotes are so frequent that RE2 would check every
-    byte; the first letter of a key lets it leap.
-    """
-    keys = _decimal_keys(fields)
-    if shifted_far is None or _in_arrays(fields) or not _plain(keys) or len(keys) > _MAX_HINTS:
-        return [shifted_far] if shifted_far else []
-    return [f'{re.escape(key)}"{_SHIFTED_FAR}' for key in keys]
-
-
-def _decimal_keys(fields: Sequence[Field]) -> list[str]:
-    return sorted({item.path[-1] for item in fields if pa.types.is_decimal(item.type.arrow)})
-
-
-def _in_arrays(fields: Sequence[Field]) -> bool:
-    """Return True if there are arrays of decimals."""
-    return any(item.type.item and item.type.item.kind == "decimal" for item in fields)
-
-
-def _plain(keys: Sequence[str]) -> bool:
-    """Return True if each key has one spelling only, but for \\u escapes."""
-    return all(re.fullmatch("[A-Za-z0-9_.-]+", key) for key in keys)
-
-
-def read_plan(contract: Contract) -> ReadPlan:
-    return ReadPlan(contract, message_shape(contract))

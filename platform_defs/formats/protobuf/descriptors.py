@@ -9,6 +9,7 @@ import binascii
 import re
 import signal
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -92,10 +93,10 @@ def _compiled(writer: WriterSchema) -> FileDescriptorSet:
 
 def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> None:
     """Write a text to a file in the folder; add a descriptor to `given`."""
-    descriptor = _descriptor(document)
     if not _is_name(path):
         raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is not a valid import name"])
-    if descriptor is not None:
+    with suppress(binascii.Error, ValueError, DecodeError):  # text always has characters that base64 lacks
+        descriptor = FileDescriptorProto.FromString(base64.b64decode("".join(document.split()), validate=True))
         descriptor.name = path
         given.file.append(descriptor)
         return
@@ -115,14 +116,6 @@ def _is_name(path: str) -> bool:
     parts = path.split("/")
     named = all(part not in ("", ".", "..") and len(part.encode()) <= _MAX_PART for part in parts)
     return named and len(parts) <= _MAX_PARTS
-
-
-def _descriptor(document: str) -> FileDescriptorProto | None:
-    """Return the descriptor in a base64 document; None for text, which always has characters that base64 lacks."""
-    try:
-        return FileDescriptorProto.FromString(base64.b64decode("".join(document.split()), validate=True))
-    except (binascii.Error, ValueError, DecodeError):
-        return None
 
 
 def _main(writer: WriterSchema) -> str:

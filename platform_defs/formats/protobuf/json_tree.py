@@ -10,8 +10,7 @@ import base64
 import math
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -24,29 +23,30 @@ from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, part_of
 from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND, text
 from platform_defs.times import EPOCH
 
+Json = TypeVar("Json")
 _MAX_DURATION = 315_576_000_000  # seconds: google/protobuf/duration.proto
 
 
 def json_column_value(field: FieldShape, tree: Tree | None) -> str | Reason | None:
     """Return the text of a json column; None if the field is missing or null. `tree`: of the field's message."""
     value = part_of(field, tree)
-    found = None if value is None else _measured(partial(json_of, field, value))
-    return found if found is None or isinstance(found, Reason) else json_text(found)
-
-
-def json_of_message(shape: MessageShape, tree: Tree) -> Any:
-    """Return a whole message as parsed JSON, or a Reason."""
-    return _measured(partial(_object, shape, tree))
-
-
-def _measured(make: Callable[[], Any]) -> Any:
-    """Return the result of `make`; a Reason if it refuses, or the result would be too large."""
     try:
-        found = make()
+        found = None if value is None else _measured(json_of(field, value))
     except RefusedMessage as refused:
         return refused.reason
-    if (least := _least_size(found)) > MAX_BYTES:  # before it is formatted: names may be much longer than their numbers
-        return Reason("TooLarge", f"is more than {least:,} bytes of JSON; a json column stores at most {MAX_BYTES:,}")
+    return None if found is None else json_text(found)
+
+
+def json_of_message(shape: MessageShape, tree: Tree) -> JsonObject:
+    """Return a whole message as parsed JSON. Raises RefusedMessage."""
+    return _measured(_object(shape, tree))
+
+
+def _measured(found: Json) -> Json:
+    """Return the parsed JSON, unless it would be too large: names may be much longer than their numbers."""
+    if (least := _least_size(found)) > MAX_BYTES:
+        message = f"is more than {least:,} bytes of JSON; a json column stores at most {MAX_BYTES:,}"
+        raise RefusedMessage("TooLarge", message)
     return found
 
 
@@ -68,9 +68,8 @@ def json_of(field: FieldShape, value: Any) -> Any:
 
 def _single(field: FieldShape, value: Any) -> Any:
     if field.message is not None:
-        is_built_in = field.message.of.file.name.startswith(
-            "google/protobuf/"
-        )  # descriptors.py lets no schema replace it
+        # Built-in types, which descriptors.py lets no schema replace.
+        is_built_in = field.message.of.file.name.startswith("google/protobuf/")
         special = _SPECIAL.get(field.message.name) if is_built_in else None
         return special(field.message, value) if special else _object(field.message, value)
     if field.enum is not None:
@@ -91,14 +90,12 @@ def _object(shape: MessageShape, tree: Tree) -> JsonObject:
 def _map(entry: MessageShape, entries: list[Tree]) -> JsonObject:
     """Return the last entry of each key; a part that an entry lacks has its default."""
     key, value = entry.fields[1], entry.fields[2]
-    return JsonObject({_key(key, found): _single(value, _of(found, value)) for found in entries}.items())
-
-
-def _key(field: FieldShape, entry: Tree) -> str:
-    found = _of(entry, field)
-    if isinstance(found, bytes):
-        return _string(found)
-    return str(found).lower()  # a number, or true and false
+    found = dict[str, Any]()
+    for tree in entries:
+        written = _of(tree, key)  # text, a number, or true and false
+        name = _string(written) if isinstance(written, bytes) else str(written).lower()
+        found[name] = _single(value, _of(tree, value))
+    return JsonObject(found.items())
 
 
 def _of(tree: Tree, field: FieldShape) -> Any:
@@ -150,22 +147,17 @@ def _fraction(nanos: int) -> str:
     return f".{digits}" if digits else ""
 
 
-def _struct(shape: MessageShape, tree: Tree) -> JsonObject:
-    entry = shape.fields[1].message
-    return _map(entry, tree.get(1, [])) if entry else JsonObject()
-
-
-def _value(shape: MessageShape, tree: Tree) -> Any:
-    """Convert google.protobuf.Value to the one member that is set; null if none is."""
-    return next((_single(field, tree[number]) for number, field in shape.fields.items() if number in tree), None)
-
-
 _SPECIAL: dict[str, Callable[[MessageShape, Tree], Any]] = {
     "google.protobuf.Timestamp": _timestamp,
     "google.protobuf.Duration": _duration,
-    "google.protobuf.Struct": _struct,
-    "google.protobuf.ListValue": lambda shape, tree: json_of(shape.fields[1], tree.get(1, [])),
-    "google.protobuf.Value": _value,
+    **dict.fromkeys(
+        ("google.protobuf.Struct", "google.protobuf.ListValue"),
+        lambda shape, tree: json_of(shape.fields[1], tree.get(1, [])),
+    ),
+    # The one member that is set; null if none is.
+    "google.protobuf.Value": lambda shape, tree: next(
+        (_single(field, tree[number]) for number, field in shape.fields.items() if number in tree), None
+    ),
     **{
         f"google.protobuf.{name}Value": lambda shape, tree: _single(shape.fields[1], _of(tree, shape.fields[1]))
         for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")

@@ -102,19 +102,16 @@ class _Walk:
         if item is not None and not item.takes(tag & 7):
             item = None  # whatever it is, it is not the field
         if item is not None and item.oneof:
-            self._case(item, values, cases)
+            # Two members of a oneof, or one that may not count, are doubtful.
+            case = cases.setdefault(item.oneof, np.zeros(len(self._found.doubtful), np.int64))
+            before = case[values.rows]
+            unsure = item.enum is not None and item.enum.closed and not item.wanted
+            self._found.doubtful[values.rows] |= unsure | ((before != 0) & (before != item.number))
+            case[values.rows] = item.number
         if item is not None and item.wanted:
             self._keep(item, (*path, item.number), values)
         elif not shape.is_whole:
             self._found.unknown[values.rows] = True
-
-    def _case(self, item: FieldShape, values: Values, cases: dict[str, Integers]) -> None:
-        """Note the member of a oneof. Two of them, or one that may not count, are doubtful."""
-        case = cases.setdefault(item.oneof, np.zeros(len(self._found.doubtful), np.int64))
-        before = case[values.rows]
-        unsure = item.enum is not None and item.enum.closed and not item.wanted
-        self._found.doubtful[values.rows] |= unsure | ((before != 0) & (before != item.number))
-        case[values.rows] = item.number
 
     def _keep(self, item: FieldShape, path: Path, values: Values) -> None:
         if path in self._wholes:

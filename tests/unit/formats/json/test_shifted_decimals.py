@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.formats.blocks.arrow import kernels as pc
-from platform_defs.formats.json.read_plan import ReadPlan, read_plan
+from platform_defs.formats.json.read_plan import ReadPlan
 
 KEYS = ["m", "a.m", "am", "é", "m e"]
 NUMBERS = st.one_of(
@@ -33,7 +33,7 @@ def plan_of(*keys: str, kind: str = "decimal(6,2)") -> ReadPlan:
         Field(f"c{n}", column_type(kind), required=False, rules=(), physical_path=("inner", key))
         for n, key in enumerate(keys)
     ]
-    return read_plan(Contract("p", "1", "d", "", "t", "json", tuple(fields), tables=()))
+    return ReadPlan(Contract("p", "1", "d", "", "t", "json", tuple(fields), tables=()))
 
 
 @pytest.mark.slow
