@@ -1,10 +1,17 @@
-"""Good messages with bad ones among them, counted."""
+"""Generated messages of a contract, written with its messages' schemas: good ones with bad ones among them, counted."""
+
+from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from platform_defs.samples.samples import Sample
+from platform_defs.contract.model.contract import Contract
+from platform_defs.samples.samples import Sample, Samples
+from platform_defs.schemas.writer_schemas import message_schemas
+
+if TYPE_CHECKING:
+    from platform_defs.settings.registry_address import Registry
 
 
 class Source(Protocol):
@@ -39,3 +46,19 @@ class Mixture:
             elif taken.value is None:
                 self.tombstones += 1
             yield taken
+
+
+def samples_of(
+    contract: Contract, address: Registry | None, seed: int | None
+) -> tuple[Source, Sequence[tuple[str, bytes]]]:
+    """Return the source of generated messages for the contract, and the headers of each message.
+
+    Raises BadInput if the subject has no schema that fits, and RegistryAway.
+    """
+    schemas = message_schemas(contract, address, keyed=contract.reads_keys)
+    if schemas is None:
+        return Samples(contract, seed), ()
+    from platform_defs.samples.encoded import EncodedSamples
+
+    samples = EncodedSamples(contract, schemas, seed)
+    return samples, samples.headers

@@ -1,7 +1,9 @@
-"""`tidegate produce`: made-up messages of a pipeline's contract, with a known number of bad ones."""
+"""`tidegate produce`: generated messages of a pipeline's contract, with a known number of bad ones."""
+
+from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -11,11 +13,14 @@ import typer
 from platform_defs.cli.options import PipelineArgument, PresetOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_fields, print_line, progress
 from platform_defs.cli.signals import until_signal
+from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
-from platform_defs.samples.cli.produce_options import chosen_for
+from platform_defs.producer_options.values import read_option
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
+    from platform_defs.producer_options.config import Chosen
+    from platform_defs.producer_options.options import Value
     from platform_defs.samples.sending import Sending
 
 ONE_BAD_IN = 10_000  # if --count is given and neither --bad nor --bad-share
@@ -76,8 +81,7 @@ def produce(
     """
     from platform_defs.producers.producer import Producer
     from platform_defs.producers.unsent.sink import kept_where, sink
-    from platform_defs.samples.mixture import Mixture
-    from platform_defs.samples.outlet import samples_of
+    from platform_defs.samples.mixture import Mixture, samples_of
     from platform_defs.samples.sending import Sending
     from platform_defs.settings.contracts import find_contract, read_contracts
     from platform_defs.stack.endpoints import connection
@@ -147,7 +151,7 @@ def _amount(
     return _Amount(total, rate, seconds, bad_share)
 
 
-def _send(sending: "Sending", amount: _Amount, show: Callable[[str], None]) -> None:
+def _send(sending: Sending, amount: _Amount, show: Callable[[str], None]) -> None:
     if amount.rate is not None:
         _send_at_rate(sending, amount, amount.rate, show)
     else:
@@ -160,7 +164,7 @@ def _send(sending: "Sending", amount: _Amount, show: Callable[[str], None]) -> N
     sending.finish()
 
 
-def _send_at_rate(sending: "Sending", amount: _Amount, rate: float, show: Callable[[str], None]) -> None:
+def _send_at_rate(sending: Sending, amount: _Amount, rate: float, show: Callable[[str], None]) -> None:
     """Send `rate` messages a second until the time is over, all messages are sent, or a signal stops it."""
     started, shown_at = time.monotonic(), 0.0
     with until_signal() as received:
@@ -198,7 +202,7 @@ class Sent:
     messages_per_second: int
 
 
-def _answer(contract: "Contract", sending: "Sending", unsent: int) -> Sent:
+def _answer(contract: Contract, sending: Sending, unsent: int) -> Sent:
     mixture, producer, counts = sending.mixture, sending.producer, sending.producer.counts
     shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return Sent(
@@ -245,3 +249,23 @@ def _print(sent: Sent) -> None:
     if sent.bad:
         print_line("Dead letters to expect, at most:" if sent.failed else "Dead letters to expect:")
         print_fields({f"  {reason}": number for reason, number in sent.bad.items()})
+
+
+def chosen_for(
+    contract: Contract,
+    preset: str | None,
+    partitioner: str | None,
+    options: Sequence[str],
+    environment: Mapping[str, str],
+) -> Chosen:
+    """Return the preset and options to send with. Raises typer.BadParameter, or BadInput for a contradiction."""
+    given = dict[str, Value]()
+    for text in [*options, *([] if partitioner is None else [f"partitioner={partitioner}"])]:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise typer.BadParameter(f"--option is NAME=VALUE, such as linger.ms=50, not {text!r}")
+        try:
+            given.update([read_option(name, value)])
+        except BadInput as error:
+            raise typer.BadParameter(error.problem) from None
+    return contract.producing.chosen(preset, environment, given)

@@ -19,7 +19,7 @@ from platform_defs.contract.reader.odcs import load
 from platform_defs.contract_changes import gate as gates
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.registry.subjects import Subjects
-from platform_defs.samples.outlet import samples_of
+from platform_defs.samples.mixture import samples_of
 from platform_defs.schemas.conversion.exchange import import_from_registry, register
 from platform_defs.schemas.conversion.importing import Wanted
 from platform_defs.schemas.conversion.number_fields import number_fields

@@ -7,7 +7,7 @@ import pytest
 
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.errors import BadInput
-from platform_defs.samples.outlet import samples_of
+from platform_defs.samples.mixture import samples_of
 from platform_defs.schemas.conversion.exchange import import_from_registry
 from platform_defs.schemas.conversion.importing import Wanted
 from platform_defs.schemas.survey import survey

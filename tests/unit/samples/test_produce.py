@@ -16,7 +16,7 @@ from platform_defs.cli.output import Output
 from platform_defs.errors import BadInput, BrokerAway
 from platform_defs.producers.producer import Producer
 from platform_defs.samples.cli import produce
-from platform_defs.samples.cli.produce_options import chosen_for
+from platform_defs.samples.cli.produce import chosen_for
 from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
 from platform_defs.samples.sending import Sending
