@@ -5,49 +5,33 @@ https://avro.apache.org/docs/1.12.0/specification/#data-serialization-and-deseri
 
 import base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
+from typing_extensions import override
+
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.formats.avro.schema import (
-    Array,
-    AvroType,
-    Enum,
-    Fixed,
-    Map,
-    Primitive,
-    Record,
-    RecordField,
-    Schema,
-    Union,
-    spelled,
-)
+from platform_defs.formats.avro.schema import AvroType, Fixed, Primitive, Record, RecordField, Union, spelled
 from platform_defs.formats.encoding.avro import AvroEncoder
-from platform_defs.formats.encoding.avro_scalars import blocks, long_bytes, scalar, sized_bytes
+from platform_defs.formats.encoding.avro_scalars import long_bytes, scalar
 from platform_defs.formats.encoding.documents import CannotEncode, shown
 from platform_defs.samples.values_at import MISSING, ValuesAt
 
 _EMPTY: tuple[Any, ...] = (None, [], {}, "", 0, False)
 
 
-@dataclass(frozen=True)
-class AvroWriter:
-    """Writes messages of one schema."""
-
-    encoder: AvroEncoder
-
-    @property
-    def schema(self) -> Schema:
-        return self.encoder.schema
+class AvroWriter(AvroEncoder):
+    """Writes messages of one schema. Less strict than its base about values within a json column: the first branch of a
+    union that takes one has it, and a record takes any members.
+    """
 
     def payload(self, values: ValuesAt) -> bytes:
         """Return the message. Raises CannotEncode if a value does not fit the schema."""
         try:
-            body = b"".join(self._fields(self.encoder.root, (), values))
+            body = b"".join(self._fields(self.root, (), values))
         except RecursionError:
             raise CannotEncode("a record of the schema requires itself") from None
-        return body if self.encoder.branch is None else long_bytes(self.encoder.branch) + body
+        return body if self.branch is None else long_bytes(self.branch) + body
 
     def _fields(self, record: Record, path: MessagePath, values: ValuesAt) -> Iterator[bytes]:
         for item in record.fields:
@@ -66,7 +50,7 @@ class AvroWriter:
     def _unread(self, item: RecordField) -> bytes:
         """Return a field that the contract does not read: its default, null, or the empty value of its type."""
         try:
-            return self.encoder.missing(item)
+            return self.missing(item)
         except CannotEncode:
             return self._empty(item.type)
 
@@ -105,28 +89,12 @@ class AvroWriter:
                 continue
         raise CannotEncode(f"{shown(value)} is not {spelled(self.schema.definite(of))}")
 
-    def value(self, of: AvroType, value: Any) -> bytes:
-        """Return one value. Raises CannotEncode."""
-        found = self.schema.definite(of)
-        match found:
-            case Union():
-                return self._branch(found, value)
-            case Record() if isinstance(value, dict):
-                inner = cast("Mapping[str, Any]", value)
-                return b"".join(self.value(item.type, inner.get(item.name)) for item in found.fields)
-            case Array() if isinstance(value, list):
-                return blocks([self.value(found.items, one) for one in cast("list[Any]", value)])
-            case Map() if isinstance(value, dict):
-                pairs = cast("Mapping[str, Any]", value).items()
-                return blocks([sized_bytes(key.encode()) + self.value(found.values, one) for key, one in pairs])
-            case Enum() if value in found.symbols:
-                return long_bytes(found.symbols.index(value))
-            case Primitive() | Fixed():
-                return scalar(found, value, exact=False)
-            case _:
-                raise CannotEncode(f"{shown(value)} is not {spelled(found)}")
+    @override
+    def of_record(self, of: Record, members: Mapping[str, Any]) -> bytes:
+        return b"".join(self.value(item.type, members.get(item.name)) for item in of.fields)
 
-    def _branch(self, of: Union, value: Any) -> bytes:
+    @override
+    def of_union(self, of: Union, value: Any) -> bytes:
         for number, branch in enumerate(of.branches):
             try:
                 return long_bytes(number) + self.value(branch, value)

@@ -121,7 +121,8 @@ def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes],
         from platform_defs.formats.encoding.avro import avro_encoder
         from platform_defs.samples.avro_writer import AvroWriter
 
-        made, index = AvroWriter(avro_encoder(schema, contract.wire.record)), b""
+        avro = avro_encoder(schema, contract.wire.record)
+        made, index = AvroWriter(avro.schema, avro.root, avro.branch, exact=False), b""
     else:
         from platform_defs.formats.encoding.protobuf import protobuf_encoder
         from platform_defs.samples.protobuf_writer import ProtobufWriter

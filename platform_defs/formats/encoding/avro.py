@@ -41,6 +41,7 @@ class AvroEncoder:
     schema: Schema
     root: Record
     branch: int | None = None
+    exact: bool = True  # as for `scalar`
 
     def encode(self, document: Any) -> bytes:
         """Return the message. Raises CannotEncode if a value does not fit, a field is missing that has neither a
@@ -57,9 +58,9 @@ class AvroEncoder:
         found = self.schema.definite(of)
         match found:
             case Union():
-                return self._of_union(found, value)
+                return self.of_union(found, value)
             case Record() if isinstance(value, dict):
-                return self._of_record(found, cast("Mapping[str, Any]", value))
+                return self.of_record(found, cast("Mapping[str, Any]", value))
             case Array() if isinstance(value, list):
                 items = enumerate(cast("list[Any]", value))
                 return blocks([self._within(place, found.items, item) for place, item in items])
@@ -69,7 +70,7 @@ class AvroEncoder:
             case Enum() if value in found.symbols:
                 return long_bytes(found.symbols.index(value))
             case Primitive() | Fixed():
-                return scalar(found, value)
+                return scalar(found, value, exact=self.exact)
             case _:
                 raise CannotEncode(f"{shown(value)} is not {_described(found)}")
 
@@ -79,7 +80,8 @@ class AvroEncoder:
         except CannotEncode as wrong:
             raise wrong.within(key) from None
 
-    def _of_record(self, of: Record, members: Mapping[str, Any]) -> bytes:
+    def of_record(self, of: Record, members: Mapping[str, Any]) -> bytes:
+        """Return a record. Raises CannotEncode for a member that is no field, or a field without value and default."""
         if unknown := sorted(members.keys() - of.types.keys()):
             fields = ", ".join(of.types) or "none"
             raise CannotEncode(f"{spelled(of)} has no such field; its fields are: {fields}", quotes=False).within(
@@ -127,8 +129,8 @@ class AvroEncoder:
             case _:
                 return self.value(found, value)
 
-    def _of_union(self, of: Union, value: Any) -> bytes:
-        """Return the value behind the place of its branch.
+    def of_union(self, of: Union, value: Any) -> bytes:
+        """Return the value after the place of its branch.
 
         {"BRANCH": value} names the branch, as in Avro's JSON encoding. Any other value belongs to the one branch that
         takes it; a number to the first, or to double rather than float. Raises CannotEncode if several take it.
