@@ -205,7 +205,7 @@ def filter_of(
         return PeekFilter(chosen, None, key, where)
     if not contract.wire.framed:
         return PeekFilter(chosen, BlockDecoder(contract, None), key, where)
-    from platform_defs.registry.readonly import readonly_schemas  # the registry's client takes its time to load
+    from platform_defs.registry.schemas import readonly_schemas  # the registry's client takes its time to load
 
     topic_id = KafkaPartitions(options).topic_ids([chosen.topic]).get(chosen.topic)
     schemas = readonly_schemas(contract, registry_if_any(), ledger_if_any(), topic_id, note)

@@ -4,7 +4,6 @@ import logging
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -89,7 +88,11 @@ class _Bounded(httpx.SyncByteStream):
         self._body, self._seconds, self._encoding = body, seconds, encoding
 
     def __iter__(self) -> Iterator[bytes]:
-        until, length, decoder = time.monotonic() + self._seconds, 0, self._decoder()
+        until, length, decoder = time.monotonic() + self._seconds, 0, None
+        if self._encoding in ("gzip", "x-gzip", "deflate"):  # either, by their headers; httpx's own has no limit
+            decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        elif self._encoding not in ("", "identity"):
+            raise httpx.DecodingError(f"the answer is encoded as {self._encoding}, although identity was requested")
         for read in self._body:
             try:
                 piece = decoder.decompress(read, LARGEST_ANSWER + 1 - length) if decoder else read
@@ -102,14 +105,6 @@ class _Bounded(httpx.SyncByteStream):
                 raise httpx.ReadError(f"the answer took longer than {self._seconds:.0f} s")
             yield piece
 
-    def _decoder(self) -> Any:
-        """Return the decoder; None for an answer that is not encoded. Its output is limited, unlike httpx's own."""
-        if self._encoding in ("", "identity"):
-            return None
-        if self._encoding not in ("gzip", "x-gzip", "deflate"):
-            raise httpx.DecodingError(f"the answer is encoded as {self._encoding}, although identity was asked for")
-        return zlib.decompressobj(zlib.MAX_WBITS | 32)  # either of them, by their headers
-
     def close(self) -> None:
         self._body.close()
 
@@ -117,13 +112,13 @@ class _Bounded(httpx.SyncByteStream):
 def _client(options: Mapping[str, str], one_try: float) -> SchemaRegistryClient:
     given = {name: float(value) if name in _NUMBERS else value for name, value in options.items()}
     client = SchemaRegistryClient({"timeout": one_try, "max.retries": 0, **given})
+
+    def bound(response: Any) -> None:
+        encoding = response.headers.pop("Content-Encoding", "").strip().lower()
+        response.stream = _Bounded(response.stream, one_try, encoding)
+
     rest: Any = client
     session = rest._rest_client.session  # there is no option for either
-    session.event_hooks["response"].append(partial(_bound, one_try))
+    session.event_hooks["response"].append(bound)
     session.headers["Accept-Encoding"] = "identity"  # an answer that is encoded nevertheless is decoded by _Bounded
     return client
-
-
-def _bound(seconds: float, response: Any) -> None:
-    encoding = response.headers.pop("Content-Encoding", "").strip().lower()
-    response.stream = _Bounded(response.stream, seconds, encoding)
