@@ -1,4 +1,4 @@
-"""A JSON Schema as fields of a contract: the inverse of schemas/conversion/json_schema.py, as far as a schema gives
+"""A JSON Schema as fields of a contract: the inverse of schemas/conversion/exporting.py, as far as a schema gives
 types.
 
 An object with properties is taken apart. An array of values of one type that are never null is a column of arrays.

@@ -1,21 +1,25 @@
-"""Assignment of unused numbers to the fields of a Protobuf contract, written into its file."""
+"""Assignment of unused numbers to the fields of a Protobuf contract, written into its file.
+
+The file's YAML keeps its comments and everything else as it is.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput, LedgerMissing
 from platform_defs.schemas.conversion.field_numbers import Assigned, assign
-from platform_defs.schemas.conversion.number_text import with_numbers
 
 if TYPE_CHECKING:
     from platform_defs.settings.registry_address import Registry
@@ -55,10 +59,10 @@ def _written(contract: Contract, given: tuple[Assigned, ...]) -> Contract:
         made = load(path, text)
     except BadInput as wrong:
         raise BadInput(f"field numbers cannot be written to it: {wrong.problem}", file=str(path)) from None
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    beside.chmod(path.stat().st_mode)
-    beside.replace(path)
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text, encoding="utf-8")
+    new.chmod(path.stat().st_mode)
+    new.replace(path)
     return made
 
 
@@ -106,3 +110,70 @@ def _in_git(path: Path | None) -> Iterator[int]:
 def _numbers(text: str) -> Iterator[int]:
     for found in _WRITTEN.findall(text):
         yield from map(int, re.findall(r"\d+", found))
+
+
+_pyyaml: Any = yaml  # its stubs do not type compose
+_NOT_LISTED = "write the numbers yourself, because the file does not list the fields one by one"
+
+
+def with_numbers(text: str, assigned: Iterable[Assigned]) -> str:
+    """Return the text with a fieldNumber, and pathNumbers if needed, in the custom properties of each assigned field.
+
+    Raises BadInput if the fields are not written out.
+    """
+    fields = dict(_fields(_pyyaml.compose(text, Loader=yaml.SafeLoader)))
+    edits = [_edit(text, fields.get(one.field), one) for one in assigned]
+    if len({at for at, _ in edits}) < len(edits):  # two fields that are one by an alias
+        raise BadInput(_NOT_LISTED)
+    for at, added in sorted(edits, reverse=True):
+        text = text[:at] + added + text[at:]
+    return text
+
+
+def _fields(root: yaml.Node | None) -> Iterator[tuple[str, yaml.MappingNode]]:
+    """Yield the message's fields, by name."""
+    for item in _items(_value(root, "schema")):
+        kind = _value(item, "physicalType")
+        if isinstance(kind, yaml.ScalarNode) and kind.value == "topic":
+            for one in _items(_value(item, "properties")):
+                name = _value(one, "name")
+                if isinstance(one, yaml.MappingNode) and isinstance(name, yaml.ScalarNode):
+                    yield str(name.value), one
+
+
+def _edit(text: str, field: yaml.MappingNode | None, one: Assigned) -> tuple[int, str]:
+    """Return the position and the text of the insertion. Raises BadInput."""
+    if field is None:
+        raise BadInput(_NOT_LISTED, field=one.field)
+    given = _value(field, "customProperties")
+    wanted = {"fieldNumber": str(one.number)}
+    if one.path_numbers:
+        wanted["pathNumbers"] = f"[{', '.join(map(str, one.path_numbers))}]"
+    there = {name.value for item in _items(given) if isinstance(name := _value(item, "property"), yaml.ScalarNode)}
+    entries = [f"{{property: {name}, value: {value}}}" for name, value in wanted.items() if name not in there]
+    if isinstance(given, yaml.SequenceNode) and given.value:
+        at: int = given.value[0].start_mark.index
+        separator = ", " if given.flow_style else f"\n{' ' * given.start_mark.column}- "
+        return at, "".join(f"{entry}{separator}" for entry in entries)
+    if given is not None:
+        raise BadInput(_NOT_LISTED, field=one.field)
+    written = f"customProperties: [{', '.join(entries)}]"
+    if field.flow_style:
+        return _end(_value(field, "name")), f", {written}"
+    line = text.find("\n", _end(_value(field, "name")))
+    return (len(text) if line < 0 else line), f"\n{' ' * field.start_mark.column}{written}"
+
+
+def _value(node: yaml.Node | None, key: str) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((value for name, value in node.value if name.value == key), None)
+
+
+def _items(node: yaml.Node | None) -> Sequence[yaml.Node]:
+    return node.value if isinstance(node, yaml.SequenceNode) else ()
+
+
+def _end(node: yaml.Node | None) -> int:
+    assert node is not None  # noqa: S101  # a field was found by its name
+    return node.end_mark.index

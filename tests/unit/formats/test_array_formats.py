@@ -25,8 +25,8 @@ from platform_defs.formats.supported import decode
 from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.samples.samples import Samples
 from platform_defs.schemas.conversion.avro import avro_schema
+from platform_defs.schemas.conversion.exporting import json_schema
 from platform_defs.schemas.conversion.importing import Wanted, import_schema, read_message
-from platform_defs.schemas.conversion.json_schema import json_schema
 from platform_defs.schemas.conversion.protobuf import proto_text
 from platform_defs.verify.decoders.avro import AvroValidator
 from platform_defs.verify.decoders.documents import NotTheType

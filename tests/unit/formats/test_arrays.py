@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from platform_defs.contract.evolution.changes import ChangeClass
-from platform_defs.contract.evolution.fill import array_literal, fills
 from platform_defs.contract.evolution.plan import plan
-from platform_defs.contract.evolution.statements import Given
+from platform_defs.contract.evolution.statements import Given, array_literal, fills
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.odcs_writer import contract_digest, text
 from platform_defs.contract.reader.odcs import load

@@ -23,7 +23,7 @@ from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, Writ
 from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.supported import decode
 from platform_defs.samples.samples import Samples
-from platform_defs.schemas.conversion.json_schema import json_schema
+from platform_defs.schemas.conversion.exporting import json_schema
 from platform_defs.verify.validators.validator import NoRow, Validator
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.formats.avro.avro_messages import Readers, contract_of, encode, logical, record, writer
