@@ -1,5 +1,8 @@
-"""The changes of a contract, and their classes: the effects on rows, readers and producers."""
+"""The changes of a contract, and their classes: the effects on rows, readers and producers. The contract's version must
+reflect how much has changed: https://semver.org.
+"""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -48,3 +51,56 @@ class Change:
     def bump(self) -> Bump:
         """The increase of the version that this change requires."""
         return _BUMPS.get(self.kind, Bump.MAJOR)
+
+
+_NUMBERS = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?")
+Numbers = tuple[int, int, int]
+_BY_PLACE = (Bump.MAJOR, Bump.MINOR, Bump.PATCH)  # of a version's number
+
+
+def version_mistake(old: str, new: str, needed: Bump) -> str | None:
+    """Return why a contract that was `old` cannot be `new` now; None if it can.
+
+    If a version is not one, two or three numbers, the new one must only differ.
+    """
+    before, after = _numbers(old), _numbers(new)
+    if before is not None and after is not None and after < before:
+        return (
+            f"its version is {new}, but {old} has already been applied: this is an older file. To go back to it, "
+            f"give it a higher version: {_next(old, needed)}"
+        )
+    if needed is Bump.NONE:
+        return None
+    if old == new:
+        return f"it has changed, but its version is still {new}. Write version: {_next(old, needed)}"
+    if before is None or after is None:
+        return None
+    differs = (bump for bump, one, other in zip(_BY_PLACE, before, after, strict=True) if one != other)
+    if ORDER.index(next(differs, Bump.NONE)) < ORDER.index(_needed(before, needed)):
+        less = f"these changes require a {needed} version bump, and {old} -> {new} is less"
+        return f"{less}. Write version: {_next(old, needed)}"
+    return None
+
+
+def _numbers(version: str) -> Numbers | None:
+    found = _NUMBERS.fullmatch(version.strip())
+    return None if found is None else (int(found[1]), int(found[2] or 0), int(found[3] or 0))
+
+
+def _needed(before: Numbers, needed: Bump) -> Bump:
+    """Return the bump that is needed: before 1.0.0 a minor version may break (https://semver.org/#spec-item-4)."""
+    return Bump.MINOR if needed is Bump.MAJOR and before[0] == 0 else needed
+
+
+def _next(old: str, needed: Bump) -> str:
+    numbers = _numbers(old)
+    if numbers is None:
+        return "another one"
+    major, minor, patch = numbers
+    match _needed(numbers, needed):
+        case Bump.MAJOR:
+            return f"{major + 1}.0.0"
+        case Bump.MINOR:
+            return f"{major}.{minor + 1}.0"
+        case _:
+            return f"{major}.{minor}.{patch + 1}"

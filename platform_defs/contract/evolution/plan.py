@@ -7,12 +7,11 @@ go on, and `tidegate contract check` whether the version fits. This is the only 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from platform_defs.contract.evolution.changes import ORDER, Bump, Change, ChangeClass
+from platform_defs.contract.evolution.changes import ORDER, Bump, Change, ChangeClass, version_mistake
 from platform_defs.contract.evolution.message import framing_changes, message_changes
 from platform_defs.contract.evolution.renames import renames
 from platform_defs.contract.evolution.statements import Given, Shapes, Statement, quoted, shape_of, statements
 from platform_defs.contract.evolution.tables import CHECKED, table_changes
-from platform_defs.contract.evolution.versions import version_mistake
 from platform_defs.contract.model.classified import classified, shown_from_now_on
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.odcs_writer import context_of, contract_digest, same_words

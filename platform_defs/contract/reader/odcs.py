@@ -23,11 +23,9 @@ from platform_defs.contract.model.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
 from platform_defs.contract.reader.fields import read_fields
 from platform_defs.contract.reader.names import checked_name, custom_values
-from platform_defs.contract.reader.producing import read_producing
 from platform_defs.contract.reader.settings import read_limits, read_owners, refuse_removed, refuse_undirect
-from platform_defs.contract.reader.table_limits import refuse_over_limits
-from platform_defs.contract.reader.tables import read_tables, refuse_empty_groups
-from platform_defs.contract.reader.topic import checked_topic, read_topic_keys
+from platform_defs.contract.reader.tables import read_tables, refuse_empty_groups, refuse_over_limits
+from platform_defs.contract.reader.topic import checked_topic, read_producing, read_topic_keys
 from platform_defs.contract.reader.wire import read_wire
 from platform_defs.errors import BadInput, Mistake
 from platform_defs.producer_options.config import Producing

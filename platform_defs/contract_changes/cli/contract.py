@@ -195,8 +195,7 @@ def _read(
     pipeline: str, fill: list[str] | None, drop: list[str] | None, allow: list[Allowed] | None
 ) -> tuple[Contract, Given]:
     """Return the contract of the file, and the person's decisions."""
-    from platform_defs.contract.evolution.fill import fills
-    from platform_defs.contract.evolution.statements import Given
+    from platform_defs.contract.evolution.statements import Given, fills
     from platform_defs.formats.writer_fit import refuse_schema_file
     from platform_defs.settings.contracts import find_pipeline
 

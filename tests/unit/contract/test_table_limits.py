@@ -8,7 +8,7 @@ import pytest
 from platform_defs.contract.model.column_types import DATE, INTEGER, STRING
 from platform_defs.contract.model.contract import Column, Contract, Disposition
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.reader.table_limits import over_limit
+from platform_defs.contract.reader.tables import over_limit
 from platform_defs.errors import BadInput
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.contract.test_contract_file import write

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.evolution.changes import Bump, ChangeClass
-from platform_defs.contract.evolution.fill import fills
+from platform_defs.contract.evolution.changes import Bump, ChangeClass, version_mistake
 from platform_defs.contract.evolution.plan import ChangePlan, plan, unused
-from platform_defs.contract.evolution.statements import Given, shape_of
-from platform_defs.contract.evolution.versions import version_mistake
+from platform_defs.contract.evolution.statements import Given, fills, shape_of
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
