@@ -262,29 +262,25 @@ def _apply(url: str, contract: Contract, given: Given, who: str, registered: Seq
         connection.execute(lock_timeout(SHORT_WAIT))
         connection.execute(DURABLE)
         require_current(connection)
-        ContractLedger(connection, contract.pipeline).lock()
+        ledger = ContractLedger(connection, contract.pipeline)
+        ledger.lock()
         decided = _proposed(connection, contract, given, registered)
-        if not decided.empty:
-            _carry_out(connection, decided, who)
+        if decided.empty:
+            return decided
+        if decided.refusals:
+            raise BadInput(f"{decided.refusals[0]}. Nothing was changed.{decided.remedy}", field=contract.pipeline)
+        crash_points.reach("apply_locked")
+        ledger.fence()
+        for _ in run(connection, decided.plan.statements):
+            crash_points.reach("apply_altered")
+        for table in decided.tables:
+            claim(connection, contract.pipeline, table, rebuilding=True)
+        refuse_unique(connection, contract)
+        row_table = contract.row_table.name
+        dropped = [item.column for item in decided.plan.statements if item.kind == "drop" and item.table == row_table]
+        ledger.record(contract, who, by_command=True, dropped=dropped)
+        crash_points.reach("apply_recorded")
         return decided
-
-
-def _carry_out(connection: Connection, decided: Proposal, who: str) -> None:
-    contract = decided.plan.new
-    if decided.refusals:
-        raise BadInput(f"{decided.refusals[0]}. Nothing was changed.{decided.remedy}", field=contract.pipeline)
-    crash_points.reach("apply_locked")
-    ledger = ContractLedger(connection, contract.pipeline)
-    ledger.fence()
-    for _ in run(connection, decided.plan.statements):
-        crash_points.reach("apply_altered")
-    for table in decided.tables:
-        claim(connection, contract.pipeline, table, rebuilding=True)
-    refuse_unique(connection, contract)
-    row_table = contract.row_table.name
-    dropped = [item.column for item in decided.plan.statements if item.kind == "drop" and item.table == row_table]
-    ledger.record(contract, who, by_command=True, dropped=dropped)
-    crash_points.reach("apply_recorded")
 
 
 def _proposed(connection: Connection, contract: Contract, given: Given, registered: Sequence[WriterSchema]) -> Proposal:

@@ -125,7 +125,8 @@ class Node(Generic[T]):
         node, parts = self.text.value, list[str]()
         for step in self.place:
             node = _below(node, step)
-            named = _own_name(node) if isinstance(step, int) else None
+            item = (as_mapping(node) or {}) if isinstance(step, int) else {}
+            named = next((item[key] for key in ("name", "property", "server") if isinstance(item.get(key), str)), None)
             if named and parts:
                 parts[-1] = named  # "schema.transfers" says no more than "transfers"
             else:
@@ -140,8 +141,3 @@ def _below(node: Any, step: str | int) -> Any:
         return node[step]
     except (KeyError, IndexError, TypeError):
         return None
-
-
-def _own_name(node: object) -> str | None:
-    found = as_mapping(node) or {}
-    return next((found[key] for key in ("name", "property", "server") if isinstance(found.get(key), str)), None)

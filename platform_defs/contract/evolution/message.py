@@ -47,23 +47,19 @@ def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
         sentence = read if kept else "all other messages are dead letters"
         yield Change("~", what, _FREE if kept else _BREAKS, sentence)
     if was.record != now.record:
-        what = f"record {was.record or 'any'} -> {now.record or 'any'}"
-        yield Change("~", what, _BREAKS, _of_records(new))
+        sentence = "messages of all records are read, and become rows or dead letters"
+        if now.record:
+            sentence = "messages of other records do not become rows"
+        elif new.format == "protobuf":
+            first = "the first message in each schema is read"
+            sentence = f"{first}; the previously named one is read only if it is the first"
+        yield Change("~", f"record {was.record or 'any'} -> {now.record or 'any'}", _BREAKS, sentence)
     if was.other_records != now.other_records:
         what = f"otherRecords {was.other_records} -> {now.other_records}"
         yield Change("~", what, _BREAKS, _OTHER_RECORDS[now.other_records])
     if (was.schema_text, was.schema_imports) != (now.schema_text, now.schema_imports):
         sentence = "messages are read with a different schema, also in a replay"
         yield Change("~", f"the schema in {now.schema_file or 'schemaFile'}", _BREAKS, sentence)
-
-
-def _of_records(contract: Contract) -> str:
-    """Return which messages are read from now on, in words."""
-    if contract.wire.record:
-        return "messages of other records do not become rows"
-    if contract.format == "protobuf":
-        return "the first message in each schema is read; the previously named one is read only if it is the first"
-    return "messages of all records are read, and become rows or dead letters"
 
 
 def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:

@@ -20,6 +20,7 @@ from platform_defs.errors import BadInput
 
 NOT_NULL = "tidegate_not_null"  # the CHECK that proves to Postgres that columns have no NULL, until they are NOT NULL
 UNCHECK = f"DROP CONSTRAINT IF EXISTS {NOT_NULL}"
+_NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -148,24 +149,12 @@ def _retype(table: Table, column: Column, there: ColumnShape, given: Given) -> S
     altered = f"{_of(column.name)} TYPE {column.type.postgres}"
     if given.emptied:
         return Statement("retype", table.name, column.name, f"{altered} USING NULL")
-    if _only_more_digits(there.type, column.type.postgres):
+    # Postgres changes numeric(18,2) to more digits and the same scale without reading a row, but no array of it.
+    before, after = (_NUMERIC.fullmatch(of) for of in (there.type, column.type.postgres))
+    if before and after and before[2] == after[2] and int(before[1]) <= int(after[1]):
         return Statement("retype", table.name, column.name, altered)
     rebuild = f"Changing it to {column.type.postgres} requires a full rebuild from the topic"
     return Statement("retype", table.name, column.name, altered, f"{column.name} is {there.type}. {rebuild}")
-
-
-def _only_more_digits(old: str, new: str) -> bool:
-    """Return True if Postgres changes numeric(18,2) to this type without reading a row: more digits, and the same
-    scale.
-    """
-    before, after = _digits(old), _digits(new)
-    return before is not None and after is not None and before[1] == after[1] and before[0] <= after[0]
-
-
-def _digits(postgres: str) -> tuple[int, int] | None:
-    """Return precision and scale; None for any other type."""
-    found = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)  # no array: Postgres rewrites every row of one
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def _of(column: str) -> str:

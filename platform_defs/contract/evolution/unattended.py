@@ -29,13 +29,21 @@ def refuse_attended(found: ChangePlan, *, published: bool, unknown_fields: int =
     pipeline has published a batch. `unknown_fields`: how many of the latest messages have fields that the contract did
     not name.
     """
+    name, since = found.new.pipeline, f"its contract has changed since {found.old.version} was applied"
     if found.found_otherwise and published:
-        raise _for_a_replay(found)
+        changes = "; ".join(f"{item.what}: {item.sentence}" for item in found.found_otherwise)
+        rebuild = f"Nothing was written. Rebuild the rows from the log: tidegate replay {name}"
+        raise BadInput(f"{since}: {changes}. {rebuild}", field=name)
     refuse_declassified(found)
     additive = found.new.evolution == "additive"
     others = [change for change in found.changes if change.kind not in _UNATTENDED]
     if (found.statements and not additive) or (others and additive):
-        raise _for_a_person(found)
+        what = "; ".join([item.sql for item in found.statements] or [change.what for change in found.changes])
+        raise BadInput(
+            f"{since}, but the tables have not: {what}. Nothing was written. To see the changes: tidegate contract "
+            f"diff {name}. To apply them: tidegate contract apply {name} --yes",
+            field=name,
+        )
     added = sorted({item.name for item in found.new.message_fields} - {item.name for item in found.old.message_fields})
     if additive and added and unknown_fields and found.new.format == "json":
         raise _perhaps_sent(found, added, unknown_fields)
@@ -57,15 +65,6 @@ def refuse_declassified(found: ChangePlan) -> None:
     )
 
 
-def _for_a_replay(found: ChangePlan) -> BadInput:
-    name, changes = found.new.pipeline, [f"{item.what}: {item.sentence}" for item in found.found_otherwise]
-    return BadInput(
-        f"its contract has changed since {found.old.version} was applied: {'; '.join(changes)}. Nothing was written. "
-        f"Rebuild the rows from the log: tidegate replay {name}",
-        field=name,
-    )
-
-
 def _perhaps_sent(found: ChangePlan, added: Sequence[str], unknown_fields: int) -> BadInput:
     """Return the error for a JSON field that writers may already send: without a schema, its types are unknown."""
     name = found.new.pipeline
@@ -74,16 +73,5 @@ def _perhaps_sent(found: ChangePlan, added: Sequence[str], unknown_fields: int) 
         "had fields that the previous contract did not read. Messages in which one of these fields has a different "
         "type would become dead letters. Nothing was written. Compare the latest messages: tidegate contract diff "
         f"{name} --messages 1000; then: tidegate contract apply {name} --yes",
-        field=name,
-    )
-
-
-def _for_a_person(found: ChangePlan) -> BadInput:
-    name = found.new.pipeline
-    what = "; ".join([item.sql for item in found.statements] or [change.what for change in found.changes])
-    return BadInput(
-        f"its contract has changed since {found.old.version} was applied, but the tables have not: {what}. Nothing "
-        f"was written. To see the changes: tidegate contract diff {name}. To apply them: tidegate contract apply "
-        f"{name} --yes",
         field=name,
     )

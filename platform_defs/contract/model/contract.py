@@ -245,9 +245,7 @@ class Contract:
     tables: tuple[Table, ...]  # the row table (append or upsert) first, then its accumulates
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
-    evolution: Evolution = (
-        "manual"  # additive: a run may apply a free change by itself (platform_defs/contract/evolution/)
-    )
+    evolution: Evolution = "manual"  # additive: a run may apply a free change by itself (contract/evolution/)
     wire: WireFormat = UNFRAMED
     publication: Publishing = "staged"  # what commits together: a batch, or each range of it (engine/direct.py)
     # How the topic is kept: it does not affect rows, so it is no part of the contract's identity.

@@ -20,9 +20,7 @@ class TopicKeys:
     replication_factor: int | None = None
     config: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])  # values as Kafka has them
     key_order: KeyOrder | None = None
-    lines: Mapping[str, int] = field(
-        default_factory=dict[str, int]
-    )  # of each key, and of config's: config.retention.ms
+    lines: Mapping[str, int] = field(default_factory=dict[str, int])  # of each key; of config's: config.retention.ms
 
     @property
     def declared(self) -> bool:

@@ -14,10 +14,7 @@ from threading import Lock
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 
-_TIDEGATES = {
-    "platform_defs",
-    "tidegate",
-}  # in a clone: the version covers them. In the root only
+_TIDEGATES = {"platform_defs", "tidegate"}  # in a clone: the version covers them. In the root only
 _LIBRARIES = {"site-packages", "dist-packages"}  # wherever they are
 
 # CPython 3.11 counts the depth of a syntax tree for all threads together: if a finalizer lets another thread parse
@@ -84,15 +81,12 @@ def _imported(source: bytes, path: Path, root: Path) -> Iterator[tuple[str, ...]
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            module = (*_package(path, root, node.level), *(node.module.split(".") if node.module else ()))
+            # A relative import begins at the package that so many dots lead to.
+            above = path.parent.relative_to(root).parts
+            package = above[: len(above) - node.level + 1] if node.level else ()
+            module = (*package, *(node.module.split(".") if node.module else ()))
             yield module
             yield from ((*module, alias.name) for alias in node.names)
-
-
-def _package(path: Path, root: Path, level: int) -> tuple[str, ...]:
-    """Return the package that a relative import of so many dots begins at; none for an absolute one."""
-    parts = path.parent.relative_to(root).parts
-    return parts[: len(parts) - level + 1] if level else ()
 
 
 def _files(module: tuple[str, ...], root: Path) -> Iterator[Path]:

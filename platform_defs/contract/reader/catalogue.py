@@ -88,15 +88,12 @@ class Contracts:
         broken = tuple(item for item in self.broken if not names or any(map(item.is_called, others)))
         for name in sorted(others):
             if not any(item.is_called(name) for item in broken):
-                raise self._unknown(name)
+                known = ", ".join(contract.pipeline for contract in self.good) or "none"
+                message = f"there is no pipeline {name!r}; the pipelines are: {known}"
+                if self.broken:
+                    message += f". These contracts cannot be used: {'; '.join(str(item.error) for item in self.broken)}"
+                raise BadInput(message)
         return Contracts(good, broken)
-
-    def _unknown(self, name: str) -> BadInput:
-        known = ", ".join(contract.pipeline for contract in self.good) or "none"
-        message = f"there is no pipeline {name!r}; the pipelines are: {known}"
-        if self.broken:
-            message += f". These contracts cannot be used: {'; '.join(str(item.error) for item in self.broken)}"
-        return BadInput(message)
 
 
 @dataclass(frozen=True)
@@ -152,9 +149,12 @@ def load_pipelines(contracts: Contracts) -> Catalogue:
     pipelines, broken = list[Pipeline](), list(contracts.broken)
     for contract in contracts.good:
         try:
-            pipelines.append(load_pipeline(contract))
+            pipelines.append(with_transform(contract))
         except BadInput as error:
             broken.append(BrokenContract(_path(contract), error, contract))
+        except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being loaded
+            unforeseen = _unforeseen(error, contract.transform_path or _path(contract))
+            broken.append(BrokenContract(_path(contract), unforeseen, contract))
     return Catalogue(tuple(pipelines), tuple(sorted(broken, key=lambda item: item.path)))
 
 
@@ -171,16 +171,6 @@ def find_pipeline(name: str, folder: Path) -> Pipeline:
     transform.
     """
     return with_transform(find_contract(name, folder))
-
-
-def load_pipeline(contract: Contract) -> Pipeline:
-    """Return the pipeline with its transform. Raises BadInput, whatever the transform's file raises."""
-    try:
-        return with_transform(contract)
-    except BadInput:
-        raise
-    except Exception as error:  # nothing in one file may keep the others from being loaded
-        raise _unforeseen(error, contract.transform_path or _path(contract)) from error
 
 
 def with_transform(contract: Contract) -> Pipeline:
@@ -335,7 +325,12 @@ def _unforeseen(error: BaseException, path: Path) -> BadInput:
         text = str(error).encode("utf-8", "backslashreplace").decode()
     except Exception:  # noqa: BLE001  # __str__ is a user's, too
         text = "its text cannot be shown"
-    return BadInput(f"cannot be imported: {type(error).__name__}: {text}", file=str(path), line=_line_in(error, path))
+    # The line of the file at which it raised.
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    line = lines[-1] if lines else None
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        line = error.lineno
+    return BadInput(f"cannot be imported: {type(error).__name__}: {text}", file=str(path), line=line)
 
 
 def _checked(found: object, path: Path) -> Callable[[DataFrame], DataFrame]:
@@ -352,11 +347,3 @@ def _checked(found: object, path: Path) -> Callable[[DataFrame], DataFrame]:
     except Exception as error:  # a callable of a user's own class
         raise _unforeseen(error, path) from error
     return cast("Callable[[DataFrame], DataFrame]", found)
-
-
-def _line_in(error: BaseException, path: Path) -> int | None:
-    """Return the line of the file at which it raised."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        return error.lineno
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return lines[-1] if lines else None

@@ -108,7 +108,10 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
     except BadInput as wrong:
         guess = one_of(_TYPES, node.value)
         unknown = f"{wrong}; {guess}" if guess.startswith("did") else str(wrong)
-        raise node.refused(_meant(node.value) or unknown) from None
+        name, _, argument = node.value.lower().removesuffix(")").partition("(")  # of Postgres, or of other systems
+        if name in _MEANT and not (argument and name in ("decimal", "numeric")):
+            unknown = f"type {node.value!r} is not supported; write {_MEANT[name].format(argument or 'N')}"
+        raise node.refused(unknown) from None
     logical = item.value.logicalType
     if logical is not None and logical not in found.logical_types:
         right = " or ".join(found.logical_types)
@@ -116,14 +119,6 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
             f"physicalType {node.value} requires logicalType {right}, not {logical}"
         )
     return found
-
-
-def _meant(written: str) -> str | None:
-    """Return the error for a type of Postgres, with the contract's type to write; None for any other type."""
-    name, _, argument = written.lower().removesuffix(")").partition("(")
-    if name not in _MEANT or (argument and name in ("decimal", "numeric")):
-        return None
-    return f"type {written!r} is not supported; write {_MEANT[name].format(argument or 'N')}"
 
 
 def _array_of(item: Node[SchemaProperty]) -> ColumnType:

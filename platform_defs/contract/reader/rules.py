@@ -27,7 +27,11 @@ def rules_of(item: Node[SchemaProperty], of: ColumnType) -> tuple[RowRule, ...]:
     if len(entries) > 1:
         raise entries[1].refused("a field can have at most one enum")
     rules += _options(item, of)
-    _refuse_crossed_limits(item.child("logicalTypeOptions"), rules)
+    found = {rule.kind: rule.argument for rule in rules}
+    for low, high, key in (("minimum", "maximum", "minimum"), ("min_length", "max_length", "minLength")):
+        if low in found and high in found and found[low] > found[high]:
+            message = f"{found[low]} is above the upper limit {found[high]}: no value can satisfy both"
+            raise item.child("logicalTypeOptions").child(key).refused(message)
     for entry in entries:
         values_that_keep(_valid_values(entry), of, rules)
     return tuple(rules)
@@ -75,14 +79,6 @@ def _options(item: Node[SchemaProperty], of: ColumnType) -> list[RowRule]:
             argument = _value(child, of) if isinstance(key.values, str) else key.read(child)
             rules.append(_rule(item.value.name or "", cast("RuleKind", key.attribute), argument))
     return rules
-
-
-def _refuse_crossed_limits(options: Node[Any], rules: Sequence[RowRule]) -> None:
-    found = {rule.kind: rule.argument for rule in rules}
-    for low, high, key in (("minimum", "maximum", "minimum"), ("min_length", "max_length", "minLength")):
-        if low in found and high in found and found[low] > found[high]:
-            message = f"{found[low]} is above the upper limit {found[high]}: no value can satisfy both"
-            raise options.child(key).refused(message)
 
 
 def values_that_keep(listed: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:

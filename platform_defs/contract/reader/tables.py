@@ -11,7 +11,7 @@ from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from platform_defs.contract.document.node import Node, one_of
 from platform_defs.contract.keys.schema_keys import COLUMN, COLUMN_PROPERTIES, TABLE, TABLE_PROPERTIES
-from platform_defs.contract.model.column_types import BOOLEAN, BYTES, DOUBLE, INTEGER, JSON, TIME, UUID, ColumnType
+from platform_defs.contract.model.column_types import BOOLEAN, BYTES, DOUBLE, INTEGER, JSON, TIME, UUID
 from platform_defs.contract.model.contract import Aggregate, Column, Contract, Disposition, Table
 from platform_defs.contract.model.reserved import table_mistake
 from platform_defs.contract.model.system_columns import staged_columns, target_columns
@@ -64,7 +64,11 @@ def refuse_empty_groups(tables: Sequence[Table], objects: Sequence[Node[SchemaOb
 
 def _table(item: Node[SchemaObject]) -> Table:
     TABLE.refuse_others(item)
-    disposition = _disposition(item)
+    node = custom_values(item, TABLE_PROPERTIES).get("disposition")
+    if node is None:
+        hint = "disposition is missing: add customProperties: [{property: disposition, value: append}]"
+        raise item.refused(hint, item.child("customProperties"))
+    disposition: Disposition = TABLE_PROPERTIES["disposition"].read(node)
     name = checked_name(item.child("physicalName"), table_mistake, qualified=True)
     if not item.value.properties:
         raise item.refused("a table must have at least one column under properties", item.child("properties"))
@@ -89,14 +93,6 @@ def _table(item: Node[SchemaObject]) -> Table:
         aggregates=tuple(aggregates.values()),
         description=item.value.description or "",
     )
-
-
-def _disposition(item: Node[SchemaObject]) -> Disposition:
-    node = custom_values(item, TABLE_PROPERTIES).get("disposition")
-    if node is None:
-        hint = "disposition is missing: add customProperties: [{property: disposition, value: append}]"
-        raise item.refused(hint, item.child("customProperties"))
-    return TABLE_PROPERTIES["disposition"].read(node)
 
 
 def _column(item: Node[SchemaProperty], taken: Mapping[str, Column]) -> Column:
@@ -221,24 +217,18 @@ def _result_mistake(aggregate: Aggregate, column: Column, source: Column | None)
     if source.type == DOUBLE:
         return f"{source.name} is a double: its {aggregate.function} would not be exact; use decimal(precision,scale)"
     if aggregate.function == "sum":
-        return _sum_mistake(result, source)
+        if source.type.digits is None:
+            return f"{source.name} is a {source.type.name}: only integers and decimals have a sum"
+        if result.digits is None:
+            return f"a sum must be a decimal or an integer, not {result.name}"
+        narrower = any(ours < wanted for ours, wanted in zip(result.digits, source.type.digits, strict=True))
+        return f"{result.name} is narrower than the {source.type.name} that it sums" if narrower else None
     if source.type == BOOLEAN:
         return f"booleans have no {aggregate.function}"
     if result == source.type:
         return None
     right, wrong = source.type.name, f"{column.name} is {result.name}"
     return f"{wrong}, but the {aggregate.function} of {source.name} is {right}; declare {column.name} as {right}"
-
-
-def _sum_mistake(result: ColumnType, source: Column) -> str | None:
-    digits, wanted = result.digits, source.type.digits
-    if wanted is None:
-        return f"{source.name} is a {source.type.name}: only integers and decimals have a sum"
-    if digits is None:
-        return f"a sum must be a decimal or an integer, not {result.name}"
-    if digits[0] < wanted[0] or digits[1] < wanted[1]:
-        return f"{result.name} is narrower than the {source.type.name} that it sums"
-    return None
 
 
 MAX_COLUMNS = 1_600  # of a table

@@ -31,7 +31,11 @@ Properties = dict[str, Node[Any]]
 
 def read_wire(servers: Node[Any], topic: str) -> tuple[Format, WireFormat]:
     """Return the format of the messages and their framing. Raises BadInput for settings that exclude each other."""
-    server = _server(servers)
+    if len(servers.items()) != 1 or servers.child(0).value.type != "kafka":
+        message = "a contract must have one server: {server: ..., type: kafka, host: ..., format: json}"
+        raise servers.refused(message, servers, servers.child(0).child("type"))
+    server: Node[Server] = servers.child(0)
+    SERVER.refuse_others(server)
     kind: Format = SERVER["format"].read(server.child("format"))
     # If a JSON contract has no framing, its properties are for readers only.
     framed = any(item.value.property == "framing" for item in server.children("customProperties"))
@@ -43,7 +47,13 @@ def read_wire(servers: Node[Any], topic: str) -> tuple[Format, WireFormat]:
     if framing == "none":
         standard = UNFRAMED
     if _STRATEGY in given:
-        found["subject"] = _subject(given, kind, found.pop("subject_name_strategy"), topic, found.get("record"))
+        strategy, record = found.pop("subject_name_strategy"), found.get("record")
+        if strategy != "TopicNameStrategy" and not record:
+            how = f"set {RECORD[kind]}" if kind in RECORD else "a JSON message has none, so use TopicNameStrategy"
+            raise given[_STRATEGY].refused(f"{strategy} needs the record's full name: {how}")
+        if "subject" in given:
+            raise given["subject"].refused(f"subject and {_STRATEGY} are mutually exclusive. Remove one of them")
+        found["subject"] = subject_name(strategy, topic, record or "")
         # Serializers of keys use TopicNameStrategy unless set otherwise, whatever the values use.
         found["keys_subject"] = f"{topic}-key"
     if "schemaFile" in given:
@@ -52,24 +62,6 @@ def read_wire(servers: Node[Any], topic: str) -> tuple[Format, WireFormat]:
             what = "the import {!r} of schemaFile, a path in the contract's folder,"
             found["schema_imports"] = all_imports(text, partial(_content, given["schemaFile"], what))
     return kind, replace(standard, **found)
-
-
-def _subject(given: Properties, kind: Format, strategy: Any, topic: str, record: str | None) -> str:
-    """Return the subject by the strategy. Raises BadInput if it needs a record, or for a subject beside it."""
-    if strategy != "TopicNameStrategy" and not record:
-        how = f"set {RECORD[kind]}" if kind in RECORD else "a JSON message has none, so use TopicNameStrategy"
-        raise given[_STRATEGY].refused(f"{strategy} needs the record's full name: {how}")
-    if "subject" in given:
-        raise given["subject"].refused(f"subject and {_STRATEGY} are mutually exclusive. Remove one of them")
-    return subject_name(strategy, topic, record or "")
-
-
-def _server(servers: Node[Any]) -> Node[Server]:
-    if len(servers.items()) != 1 or servers.child(0).value.type != "kafka":
-        message = "a contract must have one server: {server: ..., type: kafka, host: ..., format: json}"
-        raise servers.refused(message, servers, servers.child(0).child("type"))
-    SERVER.refuse_others(servers.child(0))
-    return servers.child(0)
 
 
 def _refuse_others(kind: Format, framing: Framing, given: Properties) -> None:
@@ -126,7 +118,7 @@ def _content(node: Node[Any], what: str, name: str) -> str:
     """
     folder, beside, what = node.text.path.parent, node.text.beside, what.format(name)
     if beside is None and not (folder / name).resolve().is_relative_to(folder.resolve()):
-        raise node.refused(f"{what} is outside the contract's folder: put the file beside the contract")
+        raise node.refused(f"{what} is outside the contract's folder: put the file next to the contract")
     try:
         if beside:
             return beside(name)

@@ -1,6 +1,5 @@
 """The answers of `tidegate contract diff` and `apply`: the changes, the statements, and what to do next."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from platform_defs.cli.output import print_line, print_table
@@ -8,7 +7,6 @@ from platform_defs.contract_changes.cli.gate_answer import changes_json
 from platform_defs.contract_changes.evolve import Proposal, replay_command
 from platform_defs.contract_changes.preview import Preview
 from platform_defs.errors.words import noun_for, plural
-from platform_defs.schemas.survey import WriterFit
 
 WRITER = ("key", "generation", "fit", "reason", "messages", "first_batch")  # fields of a schema in the document
 UNKNOWN = (
@@ -48,8 +46,7 @@ def show(found: Proposal, preview: Preview | None, *, applied: bool) -> None:
     plan = found.plan
     if not found.known:
         print_line(UNKNOWN)
-    before = plan.old.version if found.known else "(not known)"
-    print_line(f"{plan.new.pipeline} {before} -> {plan.new.version}")
+    print_line(f"{plan.new.pipeline} {plan.old.version if found.known else '(not known)'} -> {plan.new.version}")
     if plan.changes:
         rows = [(f"{change.sign} {change.what}", change.kind.value, change.sentence) for change in plan.changes]
         print_table(["change", "class", "what follows"], rows)
@@ -60,14 +57,22 @@ def show(found: Proposal, preview: Preview | None, *, applied: bool) -> None:
     for rule, count in found.dead_letters:
         print_line(f"{plural(count, 'open dead letter')} broke {rule}: a replay turns those that pass now into rows.")
     if found.writers:
-        print_line(_writers(found.writers))
+        fit = sum(one.fit == "fits" for one in found.writers)
+        schemas, fits = plural(len(found.writers), "schema"), noun_for(fit, "1 fits", f"{fit} fit")
+        print_line(f"Its messages have used {schemas}; {fits} the changed contract.")
+        for one in found.writers:
+            if one.fit == "does not fit":
+                print_line(f"  Does not fit: {one.place}: {one.reason}")
     if found.nullable:
         print_line(
             f"Postgres allows NULL in required columns: {', '.join(found.nullable)}. To set NOT NULL: tidegate "
             f"contract apply {plan.new.pipeline} --not-null"
         )
     if preview:
-        _show_preview(preview)
+        print_line(f"The latest {plural(preview.messages, 'message')}, checked against both contracts:")
+        before, after = preview.before.dead_letters, preview.after.dead_letters
+        reasons = [(f"dead letters: {one}", before[one], after[one]) for one in sorted({*before, *after})]
+        print_table(["", "before", "after"], [("rows", preview.before.rows, preview.after.rows), *reasons])
     print_line(_sentence(found, applied=applied))
 
 
@@ -83,19 +88,3 @@ def _sentence(found: Proposal, *, applied: bool) -> str:
     if found.refusals:
         return f"The contract cannot be applied as it is: {'; '.join(found.refusals)}.{found.remedy}"
     return f"Nothing was applied. To apply it: tidegate contract apply {name} --yes, with the same options"
-
-
-def _writers(found: Sequence[WriterFit]) -> str:
-    refused = [one for one in found if one.fit == "does not fit"]
-    fit = sum(one.fit == "fits" for one in found)
-    fits = noun_for(fit, "1 fits", f"{fit} fit")
-    first = f"Its messages have used {plural(len(found), 'schema')}; {fits} the changed contract."
-    return "\n".join([first, *(f"  Does not fit: {one.place}: {one.reason}" for one in refused)])
-
-
-def _show_preview(preview: Preview) -> None:
-    print_line(f"The latest {plural(preview.messages, 'message')}, checked against both contracts:")
-    old, new = preview.before, preview.after
-    reasons = sorted({*old.dead_letters, *new.dead_letters})
-    rows = [(f"dead letters: {reason}", old.dead_letters[reason], new.dead_letters[reason]) for reason in reasons]
-    print_table(["", "before", "after"], [("rows", old.rows, new.rows), *rows])
