@@ -90,6 +90,10 @@ class AvroWriter(AvroEncoder):
         raise CannotEncode(f"{shown(value)} is not {spelled(self.schema.definite(of))}")
 
     @override
+    def scalar(self, of: Primitive | Fixed, value: Any) -> bytes:
+        return scalar(of, value, exact=False)
+
+    @override
     def of_record(self, of: Record, members: Mapping[str, Any]) -> bytes:
         return b"".join(self.value(item.type, members.get(item.name)) for item in of.fields)
 

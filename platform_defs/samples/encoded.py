@@ -122,7 +122,7 @@ def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes],
         from platform_defs.samples.avro_writer import AvroWriter
 
         avro = avro_encoder(schema, contract.wire.record)
-        made, index = AvroWriter(avro.schema, avro.root, avro.branch, exact=False), b""
+        made, index = AvroWriter(avro.schema, avro.root, avro.branch), b""
     else:
         from platform_defs.formats.encoding.protobuf import protobuf_encoder
         from platform_defs.samples.protobuf_writer import ProtobufWriter

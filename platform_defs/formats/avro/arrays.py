@@ -5,28 +5,11 @@ from typing import Any
 
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.conversions import Conversion
-from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Schema, Union
+from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Schema, Union
 from platform_defs.formats.avro.values import Convert, convert_to
 from platform_defs.formats.avro.walk import Walk, Wrong
 from platform_defs.formats.blocks.arrays import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
 from platform_defs.formats.blocks.reason import Reason
-
-
-def scalar(walk: Walk, of: Definite) -> Any:
-    """Return the value of a scalar; for a string, bytes or fixed, its bytes."""
-    match of:
-        case Primitive(name="string" | "bytes"):
-            start, stop = walk.span()
-            return walk.data[start:stop]
-        case Primitive():
-            return _NUMBERS[of.name](walk)
-        case Fixed():
-            start = walk.take(of.size)
-            return walk.data[start : walk.at]
-        case Enum():
-            return walk.symbol(of)
-        case _:
-            raise AssertionError(of)  # resolve lets nothing else into a column
 
 
 def items(walk: Walk, of: Array) -> Iterator[Any]:
@@ -35,7 +18,8 @@ def items(walk: Walk, of: Array) -> Iterator[Any]:
     for count in walk.blocks(empty=False):
         for _ in range(count):
             found = walk.branch(item) if isinstance(item, Union) else item
-            yield None if found == NULL else scalar(walk, found)
+            assert isinstance(found, Primitive | Fixed | Enum)  # noqa: S101  # resolve lets nothing else into a column
+            yield walk.scalar(found)
 
 
 def array_to(column: ColumnType, conversion: Conversion) -> Convert:
@@ -69,12 +53,3 @@ def array_at(schema: Schema, of: Definite, convert: Convert, data: bytes) -> lis
 
 def _wrong(reason: Reason) -> Wrong:
     return Wrong(reason.error_class, reason.message)
-
-
-_NUMBERS: dict[str, Convert] = {
-    "boolean": Walk.boolean,
-    "int": Walk.int32,
-    "long": Walk.long,
-    "float": lambda walk: walk.real("float"),
-    "double": lambda walk: walk.real("double"),
-}

@@ -80,9 +80,8 @@ class _Documents:
                 self.walk.depth -= 1
                 return pairs
             case Fixed():
-                start = self.walk.take(found.size)
                 self._count_empty(found.size == 0)
-                return self._count(_bytes(self.walk.data[start : self.walk.at], found.logical))
+                return self._count(_bytes(self.walk.scalar(found), found.logical))
             case Enum():
                 return self._count(self.walk.symbol(found))
             case Union():
@@ -94,22 +93,18 @@ class _Documents:
                 return self._map(found)
 
     def _primitive(self, of: Primitive) -> Any:
+        value = self.walk.scalar(of)
         match of.name:
-            case "null":
-                self._count_empty(True)
-                return None
-            case "boolean":
-                return self.walk.boolean()
+            case "null" | "boolean":
+                self._count_empty(value is None)
+                return value
             case "int" | "long":
-                return self._count(_integer(self.walk.long(), of.logical))
+                return self._count(_integer(value, of.logical))
             case "float" | "double":
-                value = self.walk.real(of.name)
                 if not math.isfinite(value):
                     raise Wrong("NotFinite", f"holds {value}; a JSON number is finite")
                 return self._count(JsonNumber(repr(value)))
             case "bytes" | "string":
-                start, stop = self.walk.span()
-                value = self.walk.data[start:stop]
                 return self._count(text_of(value) if of.name == "string" else _bytes(value, of.logical))
 
     def _array(self, of: Array) -> list[Any]:
@@ -124,8 +119,7 @@ class _Documents:
         pairs = JsonObject()
         for count in self.walk.blocks(empty=False):
             for _ in range(count):
-                start, stop = self.walk.span()
-                pairs.append((self._count(text_of(self.walk.data[start:stop])), self.document(of.values)))
+                pairs.append((self._count(text_of(self.walk.span())), self.document(of.values)))
         return pairs
 
     def _count(self, text: Text) -> Text:

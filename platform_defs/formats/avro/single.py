@@ -7,7 +7,7 @@ then are the values converted, in the contract's order: the first that does not 
 from typing import Any
 
 from platform_defs.errors.words import plural
-from platform_defs.formats.avro.arrays import array_to, items, scalar
+from platform_defs.formats.avro.arrays import array_to, items
 from platform_defs.formats.avro.documents import json_of
 from platform_defs.formats.avro.resolve import Node, Plan, Target, targets_of
 from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Union, spelled
@@ -76,7 +76,7 @@ class MessageReader:
             return None
         match of:
             case Primitive() | Fixed() | Enum():
-                return scalar(walk, of)
+                return walk.scalar(of)
             case Array() if any(target.conversion.items for target in node.targets):
                 return list(items(walk, of))
             case _:

@@ -7,7 +7,7 @@ a block that gives its size has that size. A varint may be longer than it needs 
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Any
 
 from platform_defs.errors.words import plural
 from platform_defs.formats.avro.schema import (
@@ -27,7 +27,6 @@ from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 
 MAX_DEPTH = 100  # of records, arrays and maps in each other, the message being the first; as in JSON
-_FLOAT: dict[str, tuple[Literal["<f", "<d"], int]] = {"float": ("<f", 4), "double": ("<d", 8)}
 
 
 class Wrong(Exception):
@@ -76,11 +75,6 @@ class Walk:
             raise self.wrong("InvalidVarint", f"{value} is not an int, which has 32 bits", start)
         return value
 
-    def real(self, of: Literal["float", "double"]) -> float:
-        """Read four or eight bytes."""
-        code, size = _FLOAT[of]
-        return struct.unpack_from(code, self.data, self.take(size))[0]
-
     def boolean(self) -> bool:
         """Read one byte, 0 or 1."""
         start = self.take(1)
@@ -97,12 +91,18 @@ class Walk:
         self.at += size
         return start
 
-    def span(self) -> tuple[int, int]:
-        """Pass a string or bytes; return its start and end."""
+    def span(self) -> bytes:
+        """Read a string or bytes."""
         start, size = self.at, self.long()
         if size < 0:
             raise self.wrong("InvalidLength", f"the length is negative: {size}", start)
-        return self.take(size), self.at
+        return self.data[self.take(size) : self.at]
+
+    def scalar(self, of: Primitive | Fixed | Enum) -> Any:
+        """Read a value without parts; of a string, bytes or fixed, its bytes."""
+        if isinstance(of, Fixed):
+            return self.data[self.take(of.size) : self.at]
+        return self.symbol(of) if isinstance(of, Enum) else _READ[of.name](self)
 
     def symbol(self, of: Enum) -> str:
         start, index = self.at, self.long()
@@ -158,17 +158,13 @@ class Walk:
         if self.schema.is_empty(found):
             return
         match found:
-            case Primitive():
-                _PASS[found.name](self)
+            case Primitive() | Fixed() | Enum():
+                self.scalar(found)
             case Record():
                 self.deeper()
                 for item in found.fields:
                     self.skip(item.type)
                 self.depth -= 1
-            case Fixed():
-                self.take(found.size)
-            case Enum():
-                self.symbol(found)
             case Union():
                 self.skip(self.branch(found))
             case Array():
@@ -183,13 +179,13 @@ class Walk:
                     self.skip(of)
 
 
-_PASS: dict[PrimitiveName, Callable[[Walk], object]] = {
+_READ: dict[PrimitiveName, Callable[[Walk], Any]] = {
     "null": lambda _: None,
     "boolean": Walk.boolean,
     "int": Walk.int32,
     "long": Walk.long,
-    "float": lambda walk: walk.take(4),
-    "double": lambda walk: walk.take(8),
+    "float": lambda walk: struct.unpack_from("<f", walk.data, walk.take(4))[0],
+    "double": lambda walk: struct.unpack_from("<d", walk.data, walk.take(8))[0],
     "bytes": Walk.span,
     "string": Walk.span,
 }

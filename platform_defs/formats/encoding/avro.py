@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, cast
 
+from typing_extensions import override
+
 from platform_defs.formats.avro.parse_schema import parse_schema
 from platform_defs.formats.avro.schema import (
     NULL,
@@ -41,7 +43,6 @@ class AvroEncoder:
     schema: Schema
     root: Record
     branch: int | None = None
-    exact: bool = True  # as for `scalar`
 
     def encode(self, document: Any) -> bytes:
         """Return the message. Raises CannotEncode if a value does not fit, a field is missing that has neither a
@@ -70,7 +71,7 @@ class AvroEncoder:
             case Enum() if value in found.symbols:
                 return long_bytes(found.symbols.index(value))
             case Primitive() | Fixed():
-                return scalar(found, value, exact=self.exact)
+                return self.scalar(found, value)
             case _:
                 raise CannotEncode(f"{shown(value)} is not {_described(found)}")
 
@@ -92,42 +93,19 @@ class AvroEncoder:
             for item in of.fields
         )
 
+    def scalar(self, of: Primitive | Fixed, value: Any) -> bytes:
+        """Return one value that has no parts. Raises CannotEncode."""
+        return scalar(of, value)
+
     def missing(self, item: RecordField) -> bytes:
         """Return a field that is not given: its default, else null. Raises CannotEncode if it has neither."""
         if item.default is not None:
-            return self._default(item.type, json.loads(item.default, parse_float=Decimal))
+            return _Defaults(self.schema, self.root).value(item.type, json.loads(item.default, parse_float=Decimal))
         try:
             return self.value(item.type, None)
         except CannotEncode:
             wanted = spelled(self.schema.definite(item.type))
             raise CannotEncode(f"it is missing; the schema requires {wanted}", quotes=False).within(item.name) from None
-
-    def _default(self, of: AvroType, value: Any) -> bytes:
-        """Return a default of the schema; for a union, as its first branch that takes it."""
-        found = self.schema.definite(of)
-        match found:
-            case Union():
-                for place, branch in enumerate(found.branches):
-                    try:
-                        return long_bytes(place) + self._default(branch, value)
-                    except CannotEncode:
-                        continue
-                raise CannotEncode(f"the default {shown(value)} does not fit {spelled(found)}")
-            case Record() if isinstance(value, dict):
-                given = cast("Mapping[str, Any]", value)
-                return b"".join(
-                    self._default(item.type, given[item.name]) if item.name in given else self.missing(item)
-                    for item in found.fields
-                )
-            case Array() if isinstance(value, list):
-                return blocks([self._default(found.items, item) for item in cast("list[Any]", value)])
-            case Map() if isinstance(value, dict):
-                pairs = cast("Mapping[str, Any]", value).items()
-                return blocks([_key(key) + self._default(found.values, item) for key, item in pairs])
-            case Primitive() | Fixed():
-                return of_default(found, value)
-            case _:
-                return self.value(found, value)
 
     def of_union(self, of: Union, value: Any) -> bytes:
         """Return the value after the place of its branch.
@@ -159,6 +137,25 @@ class AvroEncoder:
             example = shown({several[0]: value})
             raise CannotEncode(f"{shown(value)} could be any of {', '.join(several)}: name the type, as in {example}")
         return long_bytes(place) + found[place]
+
+
+class _Defaults(AvroEncoder):
+    """Encodes defaults of the schema; for a union, as its first branch that takes it."""
+
+    @override
+    def of_record(self, of: Record, members: Mapping[str, Any]) -> bytes:
+        return super().of_record(of, {name: value for name, value in members.items() if name in of.types})
+
+    @override
+    def of_union(self, of: Union, value: Any) -> bytes:
+        for place, branch in enumerate(of.branches):
+            with suppress(CannotEncode):
+                return long_bytes(place) + self.value(branch, value)
+        raise CannotEncode(f"the default {shown(value)} does not fit {spelled(of)}")
+
+    @override
+    def scalar(self, of: Primitive | Fixed, value: Any) -> bytes:
+        return of_default(of, value)
 
 
 def avro_encoder(writer: WriterSchema, record: str) -> AvroEncoder:
