@@ -14,7 +14,7 @@ from uuid import UUID
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field, Unit
 from platform_defs.verify.decoders.avro_schema import WriterTypes
-from platform_defs.verify.decoders.avro_types import Array, DocumentSize, Record, Tape, Type, Union, takes_no_byte
+from platform_defs.verify.decoders.avro_types import Array, DocumentSize, Record, Tape, Type, Union
 from platform_defs.verify.decoders.avro_values import LARGEST_SCALE, day, moment, unscaled
 from platform_defs.verify.decoders.documents import NotTheType, check_jsonb, compact, stored_text
 from platform_defs.verify.decoders.values import after_1970, finite, items_of, time_text, uuid_text
@@ -42,20 +42,12 @@ class AvroValidator:
         reason.
         """
         tape = Tape(payload)
-        held = self._message(tape)
+        if isinstance(self._type, Union) and self._type.branch(tape) is not self._record:
+            raise NotTheType("OtherRecord")
+        held = self._record.read(tape)
         if tape.left:
             raise NotTheType("TrailingBytes")
         return [field.value(held, self._record) for field in self._fields]
-
-    def _message(self, tape: Tape) -> Mapping[str, Any]:
-        if not isinstance(self._type, Union):
-            return self._record.read(tape)
-        index = tape.number()
-        if index not in range(len(self._type.branches)):
-            raise NotTheType("InvalidBranch")
-        if self._type.branches[index] is not self._record:
-            raise NotTheType("OtherRecord")
-        return self._record.read(tape)
 
 
 def _record_of(of: Type, wanted: str) -> Record:
@@ -130,16 +122,17 @@ def _taker(column: ColumnType, of: Type, unit: Unit | None = None) -> Take:
         return _items(column.item, held)
     if unit and held.kind in ("int", "long") and not held.logical:
         return _since_1970(unit)
-    found = _TAKERS.get((column.kind, held.logical or held.kind))
-    if column.kind == "string" and held.kind == "fixed":
-        found = None  # a uuid in sixteen bytes is no text
-    if found is None or (held.logical == "decimal" and held.scale > LARGEST_SCALE):
+    kind = held.logical or held.kind
+    if column.kind == "decimal" and kind in ("decimal", "int", "long") and held.scale <= LARGEST_SCALE:
+        return _decimals(column)
+    found = _TAKERS.get(column.kind, {}).get(kind)
+    if found is None or (column.kind == "string" and held.kind == "fixed"):  # a uuid in sixteen bytes is no text
         raise NotTheType("SchemaNotCompatible")
-    return found(column)
+    return found
 
 
 def _items(column: ColumnType, of: Type) -> Take:
-    if not isinstance(of, Array) or takes_no_byte(of.item):
+    if not isinstance(of, Array) or of.item.takes_no_byte:
         raise NotTheType("SchemaNotCompatible")
     take, item = _taker(column, of.item), of.item
 
@@ -159,28 +152,12 @@ def _json(of: Type, value: Any) -> str:
     return compact(document)
 
 
-def _string(_: Type, value: bytes) -> str:
-    return stored_text(value)
-
-
 def _uuid(of: Type, value: bytes) -> str:
     return str(UUID(bytes=value)) if of.kind == "fixed" else uuid_text(stored_text(value))
 
 
-def _bytes(_: Type, value: bytes | None) -> bytes:
-    return value or b""
-
-
-def _time(of: Type, value: int) -> str:
-    return time_text(moment(value, of.logical))
-
-
 def _same(_: Type, value: Any) -> Any:
     return value
-
-
-def _double(_: Type, value: float) -> float:
-    return finite(value)
 
 
 def _timestamp(of: Type, value: int) -> Any:
@@ -220,27 +197,14 @@ def _decimals(column: ColumnType) -> Take:
     return take
 
 
-_TAKERS: dict[tuple[str, str], Callable[[ColumnType], Take]] = {
-    ("string", "string"): lambda _: _string,
-    ("string", "uuid"): lambda _: _string,
-    ("string", "enum"): lambda _: _same,
-    ("integer", "int"): lambda _: _same,
-    ("integer", "long"): lambda _: _same,
-    ("double", "double"): lambda _: _double,
-    ("double", "float"): lambda _: _double,
-    ("double", "int"): lambda _: _double,
-    ("decimal", "decimal"): _decimals,
-    ("decimal", "int"): _decimals,
-    ("decimal", "long"): _decimals,
-    ("boolean", "boolean"): lambda _: _same,
-    ("date", "date"): lambda _: lambda _, value: day(value),
-    ("uuid", "string"): lambda _: _uuid,
-    ("uuid", "uuid"): lambda _: _uuid,
-    ("bytes", "bytes"): lambda _: _bytes,
-    ("bytes", "fixed"): lambda _: _bytes,
-    ("time", "time-millis"): lambda _: _time,
-    ("time", "time-micros"): lambda _: _time,
-    ("timestamp", "timestamp-millis"): lambda _: _timestamp,
-    ("timestamp", "timestamp-micros"): lambda _: _timestamp,
-    ("timestamp", "timestamp-nanos"): lambda _: _timestamp,
+_TAKERS: dict[str, dict[str, Take]] = {  # by the column's type, and the schema's: logical, if it has one
+    "string": {**dict.fromkeys(("string", "uuid"), lambda _, value: stored_text(value)), "enum": _same},
+    "integer": dict.fromkeys(("int", "long"), _same),
+    "double": dict.fromkeys(("double", "float", "int"), lambda _, value: finite(value)),
+    "boolean": {"boolean": _same},
+    "date": {"date": lambda _, value: day(value)},
+    "uuid": dict.fromkeys(("string", "uuid"), _uuid),
+    "bytes": dict.fromkeys(("bytes", "fixed"), lambda _, value: value or b""),
+    "time": dict.fromkeys(("time-millis", "time-micros"), lambda of, value: time_text(moment(value, of.logical))),
+    "timestamp": dict.fromkeys((*UNITS, "timestamp-nanos"), _timestamp),
 }

@@ -9,17 +9,10 @@ from platform_defs.verify.decoders.documents import MAX_DEPTH, NotTheType
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 MAX_NAME = 1_000  # characters, of symbols too
+_UNITS = ("millis", "micros", "nanos")
 LOGICAL = {  # logical types of numbers and texts, by their type
     "int": ("date", "time-millis"),
-    "long": (
-        "time-micros",
-        "timestamp-millis",
-        "timestamp-micros",
-        "timestamp-nanos",
-        "local-timestamp-millis",
-        "local-timestamp-micros",
-        "local-timestamp-nanos",
-    ),
+    "long": ("time-micros", *(f"{local}timestamp-{unit}" for local in ("", "local-") for unit in _UNITS)),
     "string": ("uuid",),
 }
 
@@ -59,7 +52,9 @@ class WriterTypes:
             case "enum":
                 return self._name(schema, namespace, Enum(_symbols(schema["symbols"])))
             case "fixed":
-                return self._name(schema, namespace, Fixed(_size(schema["size"]), *_logical(schema, "fixed")))
+                if type(size := schema["size"]) is not int or not 0 <= size < 2**31:
+                    raise ValueError(size)
+                return self._name(schema, namespace, Fixed(size, *_logical(schema, "fixed")))
             case _:
                 of = self._type(kind, namespace, level + 1)
                 logical, scale = _logical(schema, of.kind) if isinstance(of, Plain) else ("", 0)
@@ -107,12 +102,6 @@ def _symbols(symbols: Any) -> list[str]:
         raise ValueError(symbols)
     found = cast("list[Any]", symbols)
     return [symbol and _storable(symbol) for symbol in found]
-
-
-def _size(size: Any) -> int:
-    if type(size) is not int or not 0 <= size < 2**31:
-        raise ValueError(size)
-    return size
 
 
 def _logical(schema: Mapping[str, Any], kind: str) -> tuple[str, int]:

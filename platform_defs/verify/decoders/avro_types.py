@@ -10,6 +10,7 @@ A type that takes no byte is not read: its value is None, however many of them t
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 from platform_defs.verify.decoders.avro_values import moment, octets
@@ -125,6 +126,23 @@ class Type:
         """Return the types that follow each other in it without a byte between; None if it takes a byte itself."""
         return None
 
+    @cached_property
+    def takes_no_byte(self) -> bool:
+        """True if neither the type nor any within it takes a byte."""
+        waiting, seen = list[Type]([self]), {id(self)}
+        while waiting:
+            parts = waiting.pop().parts()
+            if parts is None:
+                return False
+            fresh = [part for part in parts if id(part) not in seen]
+            seen.update(map(id, fresh))
+            waiting += fresh
+        return True
+
+    def read_or_none(self, tape: Tape) -> Any:
+        """Return the value; None for a type that takes no byte."""
+        return None if self.takes_no_byte else self.read(tape)
+
 
 class Plain(Type):
     """A primitive type."""
@@ -199,7 +217,7 @@ class Array(Type):
 
     def read(self, tape: Tape) -> list[Any] | int:
         tape.enter()
-        if takes_no_byte(self.item):
+        if self.item.takes_no_byte:
             items: list[Any] | int = sum(tape.counts(empty=True))
         else:
             items = [self.item.read(tape) for count in tape.counts(empty=False) for _ in range(count)]
@@ -225,7 +243,7 @@ class Map(Type):
     def read(self, tape: Tape) -> list[tuple[bytes, Any]]:
         tape.enter()
         counts = tape.counts(empty=False)
-        pairs = [(tape.sized(), read_or_none(self.item, tape)) for count in counts for _ in range(count)]
+        pairs = [(tape.sized(), self.item.read_or_none(tape)) for count in counts for _ in range(count)]
         tape.leave()
         return pairs
 
@@ -241,12 +259,16 @@ class Union(Type):
     def __init__(self, branches: Sequence[Type]) -> None:
         self.branches = branches
 
-    def read(self, tape: Tape) -> tuple[Type, Any]:
+    def branch(self, tape: Tape) -> Type:
+        """Return the type of the value that follows."""
         index = tape.number()
         if index not in range(len(self.branches)):
             raise NotTheType("InvalidBranch")
-        branch = self.branches[index]
-        return branch, read_or_none(branch, tape)
+        return self.branches[index]
+
+    def read(self, tape: Tape) -> tuple[Type, Any]:
+        branch = self.branch(tape)
+        return branch, branch.read_or_none(tape)
 
     def json(self, value: Any, size: DocumentSize) -> Any:
         branch, held = value
@@ -264,7 +286,7 @@ class Record(Type):
 
     def read(self, tape: Tape) -> dict[str, Any]:
         tape.enter()
-        values = {name: read_or_none(of, tape) for name, of in self.fields.items()}
+        values = {name: of.read_or_none(tape) for name, of in self.fields.items()}
         tape.leave()
         return values
 
@@ -276,31 +298,6 @@ class Record(Type):
 
     def parts(self) -> Sequence[Type] | None:
         return list(self.fields.values())
-
-
-def read_or_none(of: Type, tape: Tape) -> Any:
-    """Return the value; None for a type that takes no byte."""
-    return None if takes_no_byte(of) else of.read(tape)
-
-
-def takes_no_byte(of: Type) -> bool:
-    """Return True if neither the type nor any within it takes a byte."""
-    found = of.__dict__.get("takes_no_byte")
-    if found is None:
-        found = of.__dict__["takes_no_byte"] = _takes_no_byte(of)
-    return found
-
-
-def _takes_no_byte(of: Type) -> bool:
-    waiting, seen = [of], {id(of)}
-    while waiting:
-        parts = waiting.pop().parts()
-        if parts is None:
-            return False
-        fresh = [part for part in parts if id(part) not in seen]
-        seen.update(map(id, fresh))
-        waiting += fresh
-    return True
 
 
 def _small(tape: Tape) -> int:
