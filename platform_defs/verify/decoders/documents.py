@@ -48,13 +48,11 @@ Document: TypeAlias = bool | str | Number | list[Any] | Pairs | None
 
 def parse(value: bytes) -> Document:
     """Return the document in a message's bytes. Raises NotTheType with the reason if there is none."""
+    text = utf8(value)
+    if value.count(b"{") + value.count(b"[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise NotTheType("TooDeep")
     try:
-        text = value.decode()
-        if value.count(b"{") + value.count(b"[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
-            raise NotTheType("TooDeep")
         return _JSON.decode(text)
-    except UnicodeDecodeError:
-        raise NotTheType("InvalidUtf8") from None
     except JSONDecodeError:
         raise NotTheType("InvalidJson" if value.strip() else "EmptyValue") from None
 
@@ -103,8 +101,7 @@ def _checked_size(document: Document) -> int:
         case Number():
             return _checked_number(document)
         case str():
-            check_text(document)
-            return len(_quoted(document).encode())
+            return len(_quoted(storable(document)).encode())
         case Pairs():
             if len({key for key, _ in document}) < len(document):
                 raise NotTheType("DuplicateKey")
@@ -127,17 +124,16 @@ def utf8(value: bytes) -> str:
 
 def stored_text(value: bytes) -> str:
     """Return the bytes as text. Raises NotTheType if they are not UTF-8 that Postgres can store."""
-    text = utf8(value)
-    check_text(text)
-    return text
+    return storable(utf8(value))
 
 
-def check_text(text: str) -> None:
-    """Raise NotTheType if Postgres' text cannot store `text`: a NUL, half of a surrogate pair."""
+def storable(text: str) -> str:
+    """Return `text`. Raises NotTheType if Postgres' text cannot store it: a NUL, half of a surrogate pair."""
     if "\0" in text:
         raise NotTheType("NulCharacter")
     if not text.isascii() and _half_pair(text):
         raise NotTheType("InvalidUnicode")
+    return text
 
 
 _half_pair = re.compile("[\ud800-\udfff]").search

@@ -33,8 +33,8 @@ from platform_defs.verify.decoders.documents import (
     NotTheType,
     Number,
     check_jsonb,
-    check_text,
     compact,
+    storable,
 )
 
 _MAX_ITEMS = 10_000  # of an array
@@ -135,13 +135,6 @@ def items_of(raw: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
     return found
 
 
-def _string(raw: Any) -> str:
-    if type(raw) is not str:
-        raise NotTheType("WrongType")
-    check_text(raw)
-    return raw
-
-
 def _integer(raw: Any) -> int:
     if type(raw) is not Integer:
         raise NotTheType("WrongType")
@@ -228,7 +221,7 @@ def _json(raw: Document) -> str:
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "string": _string,
+    "string": _of_text(storable),
     "integer": _integer,
     "double": _double,
     "boolean": _boolean,
