@@ -6,8 +6,6 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, cast
 
-from google.protobuf.descriptor import Descriptor
-
 from platform_defs.contract.model.column_types import JSON
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.verify.decoders.avro import AvroValidator
@@ -26,10 +24,9 @@ from platform_defs.verify.decoders.protobuf import indexed_message
 from platform_defs.verify.decoders.protobuf_json import message_document
 from platform_defs.verify.decoders.protobuf_schema import message_types
 from platform_defs.verify.decoders.protobuf_wire import read, whole
-from platform_defs.verify.validators.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
+from platform_defs.verify.validators.known_schemas import KnownSchemas, Named, NamedSchema, cached, unframed
 from platform_defs.verify.validators.validator import NoRow, key_text
 
-Types = dict[tuple[int, ...], set[Descriptor]]  # as `message_types` returns them
 _WRAPPED = "wrapped"
 
 
@@ -48,58 +45,28 @@ class FramedKeyValidator(KeyValidator):
 
     def __init__(self, contract: Contract, schemas: KnownSchemas) -> None:
         self._contract, self._schemas = contract, schemas
-        self._readers: dict[NamedSchema, AvroValidator | NoRow] = {}
-        self._types: dict[NamedSchema, Types | NoRow] = {}
+        self._reader = cached(self._new_reader)
 
     def at(self, partition: int, offset: int, key: bytes | None, header: bytes | None) -> str | NoRow:
         """See `KeyValidator.at`."""
         if key is None:
             return NoRow("MissingKey")
         wire = self._contract.wire
-        named = taken_apart(wire.framing, key, header, protobuf=wire.key_format == "protobuf")
-        if isinstance(named, NoRow):
-            return named
-        schema = self._schemas.at(partition, offset).get(named.key)
-        if schema is None:
-            return NoRow("UnknownSchemaId")
-        if schema.format != wire.key_format:
-            return NoRow("WrongSchemaType")
-        if schema.encrypted:
-            return NoRow("SchemaNotCompatible")
         try:
-            return _key_text(self._document(schema, named))
+            named = unframed(wire.framing, key, header, protobuf=wire.key_format == "protobuf")
+            schema = self._schemas.named(named.key, wire.key_format, partition, offset)
+            return _key_text(self._reader(schema)(named))
         except NotTheType as wrong:
             return NoRow(str(wrong))
 
-    def _document(self, schema: NamedSchema, named: Named) -> Document:
+    def _new_reader(self, schema: NamedSchema) -> Callable[[Named], Document]:
         match schema.format:
             case "json":
-                return parse(named.payload)
+                return lambda named: parse(named.payload)
             case "avro":
-                return self._avro(schema, named.payload)
+                return _avro_reader(self._contract, schema)
             case _:
-                return _protobuf(self._types_of(schema), named)
-
-    def _types_of(self, schema: NamedSchema) -> Types:
-        """Return the message types of a Protobuf schema. Failures are cached too."""
-        if schema not in self._types:
-            try:
-                self._types[schema] = message_types(schema.document, schema.references)
-            except NotTheType as wrong:
-                self._types[schema] = NoRow(str(wrong))
-        found = self._types[schema]
-        if isinstance(found, NoRow):
-            raise NotTheType(found.reason)
-        return found
-
-    def _avro(self, schema: NamedSchema, payload: bytes) -> Document:
-        if schema not in self._readers:
-            self._readers[schema] = _avro_reader(self._contract, schema)
-        reader = self._readers[schema]
-        if isinstance(reader, NoRow):
-            raise NotTheType(reader.reason)
-        (text,) = reader.values(payload)
-        return None if text is None else parse(text.encode())
+                return _protobuf_reader(schema)
 
 
 def key_validator_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> KeyValidator:
@@ -107,7 +74,7 @@ def key_validator_of(contract: Contract, schemas: Callable[[], KnownSchemas]) ->
     return KeyValidator() if contract.wire.key_format == "text" else FramedKeyValidator(contract, schemas())
 
 
-def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroValidator | NoRow:
+def _avro_reader(contract: Contract, schema: NamedSchema) -> Callable[[Named], Document]:
     """Return the reader of a record with only the key, which has the key's own encoding."""
     one = replace(
         contract,
@@ -117,23 +84,33 @@ def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroValidator | NoR
     )
     try:
         record = {"name": "Key", "type": "record", "fields": [{"name": _WRAPPED, "type": json.loads(schema.document)}]}
-        return AvroValidator(one, json.dumps(record), schema.references)
-    except NotTheType as wrong:
-        return NoRow(str(wrong))
+        document = json.dumps(record)
     except (ValueError, RecursionError):
-        return NoRow("SchemaNotCompatible")
+        raise NotTheType("SchemaNotCompatible") from None
+    values = AvroValidator(one, document, schema.references).values
+
+    def read_key(named: Named) -> Document:
+        (text,) = values(named.payload)
+        return None if text is None else parse(text.encode())
+
+    return read_key
 
 
-def _protobuf(types: Types, named: Named) -> Document:
-    """Return the message type that the key names, decoded; the schema's first if a header names no other."""
+def _protobuf_reader(schema: NamedSchema) -> Callable[[Named], Document]:
+    types = message_types(schema.document, schema.references)
     if not types:
         raise NotTheType("SchemaNotCompatible")
-    if named.message == b"":
-        (of,), payload, at = types[0,], named.payload, 0
-    else:
-        payload = (named.message or b"") + named.payload
-        of, at = indexed_message(payload, types)
-    return message_document(of, read(payload, whole(of), at))
+
+    def read_key(named: Named) -> Document:
+        """Return the message type that the key names, decoded; the schema's first if a header names no other."""
+        if named.message == b"":
+            (of,), payload, at = types[0,], named.payload, 0
+        else:
+            payload = (named.message or b"") + named.payload
+            of, at = indexed_message(payload, types)
+        return message_document(of, read(payload, whole(of), at))
+
+    return read_key
 
 
 def _key_text(document: Document) -> str:

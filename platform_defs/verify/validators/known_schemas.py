@@ -1,12 +1,17 @@
 """The schemas that messages name: the ones that the ledger recorded as known when each message was read."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
 from platform_defs.contract.model.contract import Framing
-from platform_defs.verify.validators.validator import NoRow
+from platform_defs.verify.decoders.documents import NotTheType
+
+Key = ParamSpec("Key")
+Reader = TypeVar("Reader")
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,39 @@ class KnownSchemas:
             ranges.append(_Range(start, stop, {}))
         ranges[-1].known[schema.key] = schema
 
-    def at(self, partition: int, offset: int) -> Mapping[str, NamedSchema]:
-        """Return the schemas that were known when this message was read."""
+    def named(self, key: str, kind: str, partition: int, offset: int) -> NamedSchema:
+        """Return the schema that the message here names. Raises NotTheType with the reason if it was not known when the
+        message was read, is not of this format, or is encrypted.
+        """
         ranges = self.ranges.get(partition, [])
         place = bisect_right(ranges, offset, key=lambda item: item.start)
-        return ranges[place - 1].known if place and offset < ranges[place - 1].stop else {}
+        known = ranges[place - 1].known if place and offset < ranges[place - 1].stop else {}
+        if (schema := known.get(key)) is None:
+            raise NotTheType("UnknownSchemaId")
+        if schema.format != kind:
+            raise NotTheType("WrongSchemaType")
+        if schema.encrypted:
+            raise NotTheType("SchemaNotCompatible")
+        return schema
+
+
+def cached(make: Callable[Key, Reader]) -> Callable[Key, Reader]:
+    """Return `make`, called once for each schema. Failures, NotTheType, are cached too."""
+
+    @cache
+    def outcome(*key: Any) -> Reader | NotTheType:
+        try:
+            return make(*key)
+        except NotTheType as wrong:
+            return wrong
+
+    def made(*key: Key.args, **_: Key.kwargs) -> Reader:
+        found = outcome(*key)
+        if isinstance(found, NotTheType):
+            raise NotTheType(str(found))
+        return found
+
+    return made
 
 
 @dataclass(frozen=True)
@@ -58,32 +91,30 @@ class Named:
     message: bytes | None = None
 
 
-def taken_apart(
-    framing: Framing, value: bytes | None, header: bytes | None, *, protobuf: bool = False
-) -> Named | NoRow:
-    """Return the schema that a message names, and its payload; or the reason why it names none."""
+def unframed(framing: Framing, value: bytes | None, header: bytes | None, *, protobuf: bool = False) -> Named:
+    """Return the schema that a message names, and its payload. Raises NotTheType with the reason if it names none."""
     if value is None:
-        return NoRow("NullValue")
+        raise NotTheType("NullValue")
     if framing != "prefix" and header is not None:
         return _by_header(value, header, protobuf=protobuf)
     if framing == "header":
-        return NoRow("MissingSchemaHeader")
+        raise NotTheType("MissingSchemaHeader")
     number = int.from_bytes(value[1:5])
     if len(value) < 5 or value[0] != 0 or number == 0:
-        return NoRow("NotFramed")
+        raise NotTheType("NotFramed")
     return Named(str(number), value[5:])
 
 
-def _by_header(value: bytes, header: bytes, *, protobuf: bool) -> Named | NoRow:
+def _by_header(value: bytes, header: bytes, *, protobuf: bool) -> Named:
     if len(header) >= 5 and header[0] == 0:
         named = Named(str(int.from_bytes(header[1:5])), value, header[5:])
     elif len(header) >= 17 and header[0] == 1:
         named = Named(str(UUID(bytes=header[1:17])), value, header[17:])
     else:
-        return NoRow("NotFramed")
-    if not named.message or (protobuf and _only_indexes(named.message)):
-        return named
-    return NoRow("NotFramed")
+        raise NotTheType("NotFramed")
+    if named.message and not (protobuf and _only_indexes(named.message)):
+        raise NotTheType("NotFramed")
+    return named
 
 
 def _only_indexes(written: bytes) -> bool:
