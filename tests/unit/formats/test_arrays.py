@@ -21,7 +21,7 @@ from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.supported import decode
-from platform_defs.verify.decoders.array_text import array_text
+from platform_defs.verify.decoders.json_columns import array_text
 from platform_defs.verify.validators.validator import NoRow, Validator
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.formats.json.test_decode_agreement import contract_of
