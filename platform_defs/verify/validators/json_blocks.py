@@ -14,7 +14,7 @@ and the engine.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, Any, TypeAlias, cast
@@ -27,15 +27,16 @@ from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from platform_defs.contract.model.column_types import ColumnType
-from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.contract import Contract, Field, RowRule
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.verify.decoders.documents import MAX_DEPTH
-from platform_defs.verify.validators.column_rules import NotInColumns, Rule, column_rules
+from platform_defs.verify.validators.patterns import whole_matches
 
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 
 Column: TypeAlias = Any  # an Arrow array: compute functions are not typed in full
 Places: TypeAlias = NDArray[np.int64]
+Rule: TypeAlias = Callable[[Column], Column]  # a column → True for each value that is valid by validator.py
 
 BLOCK = 1_000  # messages whose values are Python objects at the same time
 _escaped = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])").search
@@ -66,6 +67,10 @@ _YEAR_ONE, _YEAR_9999 = -719_162, 2_932_896  # their first and last day, since 1
 _MICROSECONDS = 86_400_000_000  # of a day
 
 
+class NotInColumns(Exception):
+    """Only validator.py supports the type or the rule."""
+
+
 class BlockReader:
     """Reads one contract's messages in blocks."""
 
@@ -77,7 +82,7 @@ class BlockReader:
         self._escapes = re.compile(rb"\\u00[2-7]" if b"".join(self._message.keys).isascii() else rb"\\u").search
         self._doubles = any(item.type.kind == "double" for item in contract.fields)
         self._schema = pa.schema([(item.name, _READ[_kind(item)][1]) for item in contract.fields])
-        self._rules: list[tuple[str, Rule]] = [(f.name, rule) for f in contract.fields for rule in column_rules(f)]
+        self._rules: list[tuple[str, Rule]] = [(f.name, rule) for f in contract.fields for rule in _rules(f)]
 
     @classmethod
     def of(cls, contract: Contract) -> "BlockReader | None":
@@ -127,7 +132,9 @@ class BlockReader:
         joined = b"\n".join(value or b"" for value in values)
         if max(len(value or b"") for value in values) <= 2 * MAX_DEPTH and self._is_plain(joined):
             return range(len(values))
-        return [n for n, value in enumerate(values) if value and not _is_deep(value) and self._is_plain(value)]
+        brackets = [value.count(b"{") + value.count(b"[") if value else 0 for value in values]
+        shallow = [(n, value) for n, value in enumerate(values) if value and brackets[n] <= MAX_DEPTH]
+        return [n for n, value in shallow if self._is_plain(value)]
 
     def _is_plain(self, text: bytes) -> bool:
         if (b"\\u" in text and _escaped(text)) or (self._doubles and _minus_zero(text)):
@@ -231,14 +238,51 @@ class _Object:
             member.collect([member._missing if one is None else one for one in found], read)
 
 
+def _rules(field: Field) -> Iterator[Rule]:
+    """Yield the rules of a field, for a column of its values. Raises NotInColumns."""
+    if field.required:
+        yield pc.is_valid
+    for rule in field.rules:
+        if rule.kind != "required":
+            kept = _kept(rule, field.type.arrow)
+            yield lambda column, kept=kept: pc.fill_null(kept(column), fill_value=True)
+
+
+def _kept(rule: RowRule, of: pa.DataType) -> Rule:
+    wanted = rule.argument
+    match rule.kind:
+        case "enum":
+            allowed = _values(wanted, of)
+            return lambda column: pc.or_kleene(pc.is_null(column), pc.is_in(column, value_set=allowed))
+        case "pattern":
+            return whole_matches(wanted)
+        case "minimum":
+            least = _values([wanted], of)[0]
+            return lambda column: pc.greater_equal(column, least)
+        case "maximum":
+            most = _values([wanted], of)[0]
+            return lambda column: pc.less_equal(column, most)
+        case "min_length":
+            return lambda column: pc.greater_equal(pc.utf8_length(column), wanted)
+        case "max_length":
+            return lambda column: pc.less_equal(pc.utf8_length(column), wanted)
+        case _:
+            raise NotInColumns
+
+
+def _values(values: Any, of: pa.DataType) -> Column:
+    try:
+        found: Column = pa.array(list(values), of)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise NotInColumns from error
+    if found.to_pylist() != list(values):
+        raise NotInColumns
+    return found
+
+
 def _kind(item: Field) -> str:
     """Return the unit of a timestamp that is a number, or the type's kind: a key of _READ."""
     return item.unit or item.type.kind
-
-
-def _is_deep(value: bytes) -> bool:
-    """Return True if the value has more opening brackets than levels are allowed."""
-    return len(value) > 2 * MAX_DEPTH and value.count(b"{") + value.count(b"[") > MAX_DEPTH
 
 
 def _is_whole(text: bytes) -> bool:
@@ -253,7 +297,10 @@ def _typed(column: Column, of: ColumnType) -> tuple[Column, Column]:
     """Return the column with the field's type, and True for each valid value."""
     if of.kind == "decimal":
         null = pc.or_kleene(pc.is_null(column), pc.equal(column, "null"))
-        plain = pc.match_substring_regex(column, _plain_decimal(of.precision, of.scale))
+        # A number, or a string of one, with no more digits on either side of the point than the type has.
+        whole = rf"\d{{1,{of.precision - of.scale}}}" if of.precision > of.scale else "0"
+        number = rf"-?{whole}(?:\.\d{{1,{of.scale}}})?" if of.scale else f"-?{whole}"
+        plain = pc.match_substring_regex(column, rf'\A(?:{number}|"{number}")\z')
         digits = pc.utf8_trim(pc.if_else(plain, column, None), '"')
         return digits.cast(of.arrow), pc.or_kleene(null, plain)
     if of.kind not in _FORMATS:
@@ -262,10 +309,16 @@ def _typed(column: Column, of: ColumnType) -> tuple[Column, Column]:
     texts = pc.if_else(fits, column, None)
     if of.kind == "uuid":
         return pc.ascii_lower(texts), fits
-    if of.kind == "time":
-        return _as_printed(texts), fits
+    if of.kind == "time":  # as Postgres prints it: without Z, and without trailing zeros
+        bare = pc.utf8_rtrim(texts, "Z")
+        shortened = pc.utf8_rtrim(pc.utf8_rtrim(bare, "0"), ".")
+        return pc.if_else(pc.match_substring(bare, "."), shortened, bare), fits
     typed = texts.cast(of.arrow)
-    return typed, pc.and_(fits, pc.fill_null(_in_years(typed), fill_value=True))
+    numbers, per_day = (typed.cast(pa.int32()), 1) if of.kind == "date" else (typed.cast(pa.int64()), _MICROSECONDS)
+    in_years = pc.and_(
+        pc.greater_equal(numbers, _YEAR_ONE * per_day), pc.less(numbers, (_YEAR_9999 + 1) * per_day)
+    )  # 1 to 9999 in UTC
+    return typed, pc.and_(fits, pc.fill_null(in_years, fill_value=True))
 
 
 def _moments(column: Column, item: Field) -> tuple[Column, Column]:
@@ -283,28 +336,3 @@ def _moments(column: Column, item: Field) -> tuple[Column, Column]:
     accepted = pc.fill_null(pc.or_(pc.is_null(column), known), fill_value=True)
     microseconds = pc.add(pc.multiply(pc.if_else(accepted, seconds, 0), 1_000_000), fraction)
     return microseconds.cast(item.type.arrow), accepted
-
-
-def _plain_decimal(precision: int, scale: int) -> str:
-    """Return a pattern for a number, or a string of one, with no more digits on either side of the point than the type
-    has.
-    """
-    whole = rf"\d{{1,{precision - scale}}}" if precision > scale else "0"
-    number = rf"-?{whole}(?:\.\d{{1,{scale}}})?" if scale else f"-?{whole}"
-    return rf'\A(?:{number}|"{number}")\z'
-
-
-def _as_printed(times: Column) -> Column:
-    """Return times as Postgres prints them: without Z, and without trailing zeros."""
-    bare = pc.utf8_rtrim(times, "Z")
-    shortened = pc.utf8_rtrim(pc.utf8_rtrim(bare, "0"), ".")
-    return pc.if_else(pc.match_substring(bare, "."), shortened, bare)
-
-
-def _in_years(typed: Column) -> Column:
-    """Return True for each date or timestamp in the years 1 to 9999 in UTC."""
-    if pa.types.is_date(typed.type):
-        days, one = typed.cast(pa.int32()), 1
-    else:
-        days, one = typed.cast(pa.int64()), _MICROSECONDS
-    return pc.and_(pc.greater_equal(days, _YEAR_ONE * one), pc.less(days, (_YEAR_9999 + 1) * one))
