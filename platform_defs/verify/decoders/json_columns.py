@@ -6,7 +6,7 @@ dates, times and uuids as strings, bytea in hexadecimal.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from math import isfinite
 from typing import Any, LiteralString, TypeVar, cast
 
@@ -103,5 +103,5 @@ def _item_json(item: Any, of: ColumnType) -> str:
         return json.dumps({"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(item)])
     if of.kind in ("integer", "decimal", "double", "boolean"):
         return str(item).lower()
-    text: str = item if isinstance(item, str) else item.isoformat()
+    text = item.isoformat() if isinstance(item, date) else str(item)
     return json.dumps(_CANONICAL.get(of.kind, str)(text))

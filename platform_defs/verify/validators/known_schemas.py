@@ -67,14 +67,14 @@ def cached(make: Callable[Key, Reader]) -> Callable[Key, Reader]:
     """Return `make`, called once for each schema. Failures, NotTheType, are cached too."""
 
     @cache
-    def outcome(*key: Any) -> Reader | NotTheType:
+    def outcome(*key: Key.args, **others: Key.kwargs) -> Reader | NotTheType:
         try:
-            return make(*key)
+            return make(*key, **others)
         except NotTheType as wrong:
             return wrong
 
-    def made(*key: Key.args, **_: Key.kwargs) -> Reader:
-        found = outcome(*key)
+    def made(*key: Key.args, **others: Key.kwargs) -> Reader:
+        found: Any = outcome(*key, **others)  # functools.cache has no types of parameters
         if isinstance(found, NotTheType):
             raise NotTheType(str(found))
         return found
