@@ -37,9 +37,8 @@ from platform_defs.verify.compare.upserts import UpsertComparison
 from platform_defs.verify.source.ahead import ahead, threads_of
 from platform_defs.verify.source.contract_versions import ContractVersions
 from platform_defs.verify.source.messages import Topic
-from platform_defs.verify.source.ordered import Ordered
-from platform_defs.verify.source.partitions import Partition
-from platform_defs.verify.source.pins import Pinned
+from platform_defs.verify.source.arrow_rows import Ordered
+from platform_defs.verify.source.partitions import Partition, Pinned
 from platform_defs.verify.source.snapshot import Snapshot, take_snapshot
 from platform_defs.verify.source.spans import format_span, size, tiling
 from platform_defs.verify.validators.framed import validator_of

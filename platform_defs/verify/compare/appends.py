@@ -27,10 +27,9 @@ from platform_defs.verify.compare.differences import Difference, differences, of
 from platform_defs.verify.compare.expected import Expected
 from platform_defs.verify.compare.report import Findings
 from platform_defs.verify.compare.skipped import SkippedRecords
+from platform_defs.verify.source.arrow_rows import Ordered
 from platform_defs.verify.source.messages import Chunk, Topic
-from platform_defs.verify.source.ordered import Ordered
-from platform_defs.verify.source.partitions import DeadLetter, Partition
-from platform_defs.verify.source.pins import Pinned
+from platform_defs.verify.source.partitions import DeadLetter, Partition, Pinned
 from platform_defs.verify.source.spans import Offsets, Span, format_span, less, missing, size, within
 from platform_defs.verify.validators.validator import NoRow
 

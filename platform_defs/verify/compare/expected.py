@@ -16,7 +16,7 @@ from platform_defs.errors import BadInput, SparkAway
 from platform_defs.verify.compare.differences import offsets_of
 from platform_defs.verify.decoders.json_columns import canonical_columns
 from platform_defs.verify.source.contract_versions import ContractVersions
-from platform_defs.verify.source.pins import Pinned
+from platform_defs.verify.source.partitions import Pinned
 from platform_defs.verify.source.snapshot import OWN
 from platform_defs.verify.source.spans import Offsets
 

@@ -15,7 +15,7 @@ from platform_defs.verify.compare.newest import NOT_COMPARED, WHATEVER, Newest, 
 from platform_defs.verify.decoders.json_columns import canonical_columns, same_text
 from platform_defs.verify.source.contract_versions import ContractVersions
 from platform_defs.verify.source.messages import Chunk
-from platform_defs.verify.source.pins import Pinned
+from platform_defs.verify.source.partitions import Pinned
 from platform_defs.verify.validators.key_validators import KeyValidator
 from platform_defs.verify.validators.validator import NoRow, Row
 

@@ -29,8 +29,7 @@ from platform_defs.verify.compare.report import Findings
 from platform_defs.verify.compare.skipped import SkippedRecords
 from platform_defs.verify.source.contract_versions import ContractVersions
 from platform_defs.verify.source.messages import Chunk, Topic
-from platform_defs.verify.source.partitions import DeadLetter, Partition
-from platform_defs.verify.source.pins import Pinned
+from platform_defs.verify.source.partitions import DeadLetter, Partition, Pinned
 from platform_defs.verify.source.spans import Span, missing, size
 from platform_defs.verify.validators.validator import NoRow, Row
 

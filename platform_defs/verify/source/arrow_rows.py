@@ -1,9 +1,9 @@
-"""Rows of a table as Arrow, over ADBC: their columns as SQL, and with the contract's types."""
+"""Rows of a table as Arrow: their columns as SQL, with the contract's types, and in the order of their messages."""
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 from psycopg import sql
 
@@ -12,8 +12,32 @@ from platform_defs.errors import BadInput
 from platform_defs.verify.decoders.json_columns import AsText, read_as
 
 
-def arrow_connection(url: str) -> Any:
-    return adbc.connect(url, autocommit=True)  # pyright: ignore[reportUnknownMemberType]  # its kwargs have no type
+class Ordered:
+    """Rows ordered by (_partition, _offset), consumed once, as far as the topic has been read."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
+        self._batches, self._schema = batches, schema
+        self._held: list[pa.RecordBatch] = []
+
+    def before(self, partition: int, offset: int) -> pa.Table:
+        """Return the unconsumed rows whose (_partition, _offset) is below the place."""
+        taken: list[pa.RecordBatch] = []
+        while (batch := self.next()) is not None:
+            rows: Any = batch  # the types do not know its columns
+            own = rows["_partition"], rows["_offset"]
+            places = range(batch.num_rows)
+            count = bisect_left(
+                places, (partition, offset), key=lambda row, own=own: tuple(c[row].as_py() for c in own)
+            )
+            taken.append(batch.slice(0, count))
+            if count < batch.num_rows:
+                self._held.append(batch.slice(count))
+                break
+        return pa.Table.from_batches(taken, self._schema)
+
+    def next(self) -> pa.RecordBatch | None:
+        """Return the next unconsumed rows, in batches of any size; None at the end."""
+        return self._held.pop() if self._held else next(self._batches, None)
 
 
 def as_typed(batch: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.RecordBatch:

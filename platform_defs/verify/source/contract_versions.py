@@ -21,7 +21,7 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Column, Contract
 from platform_defs.ledger.contract_ledger import ContractLedger
 from platform_defs.verify.decoders.json_columns import is_textual
-from platform_defs.verify.source.pins import Pinned
+from platform_defs.verify.source.partitions import Pinned
 
 Names = Mapping[str, str]  # current names of columns; without those that were dropped since
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
+import adbc_driver_postgresql.dbapi
 import psycopg
 import pyarrow as pa
 from psycopg import sql
@@ -18,7 +19,7 @@ from platform_defs.postgres.connection import connect, database_errors, queries,
 from platform_defs.verify.decoders.json_columns import AsText, canonical_columns, text_columns
 from platform_defs.verify.source.ahead import read_ahead
 from platform_defs.verify.source.arrow_rows import (
-    arrow_connection,
+    Ordered,
     as_typed,
     columns_of,
     names_of,
@@ -26,19 +27,22 @@ from platform_defs.verify.source.arrow_rows import (
     table_of,
 )
 from platform_defs.verify.source.contract_versions import read_versions
-from platform_defs.verify.source.ordered import Ordered
 from platform_defs.verify.source.partitions import (
+    ContractRange,
     CountedRange,
     DeadLetter,
     LostHistory,
     Partition,
+    Pinned,
     ReadRange,
     gaps_of,
+    one_after_another,
 )
-from platform_defs.verify.source.pins import ContractRange, Pinned, one_after_another
 from platform_defs.verify.source.spans import ManySpans, Span, less
 from platform_defs.verify.source.windows import FOREVER, WHOLE, Window
 from platform_defs.verify.validators.known_schemas import KnownSchemas, NamedSchema
+
+adbc = cast("Any", adbc_driver_postgresql.dbapi)  # its keyword arguments have no types
 
 VERIFY = "tidegate verify"  # the name of its sessions
 # Rows wait for the messages that they are compared with, and these for a transform: a server that cannot send for 30 s,
@@ -62,6 +66,8 @@ class Snapshot:
         self.contract = self.versions.in_force
         (self._id,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
         self._open = ExitStack()
+        self._parameters = {"pipeline": self.contract.pipeline, "topic": self.contract.topic}
+        self._parameters |= {"after": window.after, "until": window.until}
         self.lost = [LostHistory(*row) for row in self._ask("verify_lost_history")]
         self.partitions = self._partitions()
 
@@ -155,12 +161,7 @@ class Snapshot:
         for number, low, high, batch_id, *counts in self._ask("verify_skipped_records"):
             if less([(low, high)], self._lost_of(number, batch_id)) == [(low, high)]:
                 counted.setdefault(number, []).append(CountedRange(low, high, *counts))
-        skips: dict[int, list[Span]] = {}
-        for number, start, until in self._ask("verify_skips"):
-            skips.setdefault(number, []).append((start, until))
-        settled: dict[int, list[Span]] = {}
-        for number, start, until in self._ask("verify_settled"):
-            settled.setdefault(number, []).append((start, until))
+        skips, settled = self._spans("verify_skips"), self._spans("verify_settled")
         return {
             number: replace(
                 self.window.of(
@@ -193,8 +194,8 @@ class Snapshot:
         """Return by partition the offsets in the log that exists now which the broker never delivered. They are read as
         columns: a topic with transactions has an offset for the end of each.
         """
-        query = psycopg.ClientCursor(self._connection).mogrify(queries()["verify_gaps"], self._asked)
-        batches = self._streamed(query, _GAPS, "tidegate.batch_range", {})
+        query = psycopg.ClientCursor(self._connection).mogrify(queries()["verify_gaps"], self._parameters)
+        batches = self._batches(query, _GAPS, "tidegate.batch_range", {})
         columns = pa.Table.from_batches([*batches], _GAPS)
         return gaps_of(columns, self.lost)
 
@@ -239,13 +240,12 @@ class Snapshot:
 
     def left_after(self, batch: int) -> int:
         """Return the number of messages that the batches after this one have read."""
-        asked = {"pipeline": self.contract.pipeline, "after": batch}
-        (messages,) = self._connection.execute(queries()["verify_left"], asked).fetchone() or (0,)
+        ((messages,),) = self._ask("verify_left", after=batch)
         return messages
 
     def indexed_by_batch(self, table: Table) -> bool:
         """Return True if an index finds the rows of some batches without reading the whole table."""
-        (found,) = self._connection.execute(queries()["indexed_by_batch"], {"table": table.name}).fetchone() or (False,)
+        ((found,),) = self._ask("indexed_by_batch", table=table.name)
         return found
 
     def ask(self, query: sql.Composed) -> tuple[Any, ...]:
@@ -280,17 +280,17 @@ class Snapshot:
             return ordered(texts)
         return [text for part in parts for text in self.in_order(table, column, part)]
 
-    def _batches(self, query: sql.Composed, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, query: sql.Composed | str, schema: pa.Schema, table: str, as_text: AsText
+    ) -> Iterator[pa.RecordBatch]:
         """Return the rows of a query in this snapshot, over a connection of its own, open until they are read."""
-        return self._streamed(query.as_string(self._connection), schema, table, as_text)
-
-    def _streamed(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
-        found = read_ahead(self._read(query, schema, table, as_text), _AHEAD)
+        text = query if isinstance(query, str) else query.as_string(self._connection)
+        found = read_ahead(self._read(text, schema, table, as_text), _AHEAD)
         self._open.callback(found.close)
         return found
 
     def _read(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Generator[pa.RecordBatch]:
-        connection: Any = arrow_connection(self._arrow_address())
+        connection = adbc.connect(self._arrow_address(), autocommit=True)
         with connection, connection.cursor() as cursor:
             cursor.execute(session_statement(self._url, VERIFY, _PATIENCE))
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -317,13 +317,15 @@ class Snapshot:
         options = conninfo_to_dict(address).get("options", "")
         return make_conninfo(address, options=f"{options} -c quote_all_identifiers=off".lstrip())
 
-    def _ask(self, name: str) -> list[tuple[Any, ...]]:
-        return self._connection.execute(queries()[name], self._asked).fetchall()
+    def _ask(self, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(queries()[name], self._parameters | parameters).fetchall()
 
-    @property
-    def _asked(self) -> dict[str, Any]:
-        bounds = {"after": self.window.after, "until": self.window.until}
-        return {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **bounds}
+    def _spans(self, name: str) -> dict[int, list[Span]]:
+        """Return a query's spans by partition."""
+        spans: dict[int, list[Span]] = {}
+        for number, start, until in self._ask(name):
+            spans.setdefault(number, []).append((start, until))
+        return spans
 
 
 def _portions(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -320,7 +320,7 @@ def test_a_server_that_cannot_send_for_a_while_does_not_end_a_session_of_verify(
     url = views.world.endpoints.postgres_url
     shown, schema = "SELECT current_setting('tcp_user_timeout') AS shown", pa.schema([("shown", pa.string())])
     with take_snapshot(f"{url}{'&' if '?' in url else '?'}tcp_user_timeout=2000", views.pipeline.contract) as snapshot:
-        (streamed,) = (batch.column(0)[0].as_py() for batch in snapshot._streamed(shown, schema, "it", {}))
+        (streamed,) = (batch.column(0)[0].as_py() for batch in snapshot._batches(shown, schema, "it", {}))
         assert {streamed, *snapshot.ask(sql.SQL(shown).format())} == {"900000"}
 
 

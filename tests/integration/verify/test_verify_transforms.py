@@ -18,7 +18,7 @@ from platform_defs.verify.compare.expected import Expected
 from platform_defs.verify.compare.report import Report
 from platform_defs.verify.incremental import verify_new
 from platform_defs.verify.source.contract_versions import ContractVersions
-from platform_defs.verify.source.pins import Pinned
+from platform_defs.verify.source.partitions import Pinned
 from platform_defs.verify.verify import start_spark, verify
 from tests.integration.verify.test_verify import view
 from tests.support.commands import run, tidegate

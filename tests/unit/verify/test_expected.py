@@ -13,7 +13,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.verify.compare.chunk_validator import row_table
 from platform_defs.verify.compare.expected import Expected, NotMade
 from platform_defs.verify.source.contract_versions import ContractVersions
-from platform_defs.verify.source.pins import Pinned
+from platform_defs.verify.source.partitions import Pinned
 
 Fields = dict[str, tuple[str, str]]  # by name: its type, and its key in the message
 
