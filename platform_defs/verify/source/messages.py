@@ -8,7 +8,7 @@ from operator import methodcaller
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError
 from platform_defs.kafka.client.admin_client import admin_client
@@ -26,7 +26,13 @@ POLL = 0.2  # seconds
 MOST = 20_000  # messages per call of the consumer
 MAX_BYTES = 64 << 20  # of values and headers; a chunk ends when it has as many
 _HEADER = 200  # bytes that a header takes in Python
-
+# The broker queried, or the leader, may have just died.
+_again = retry(
+    retry=retry_if_exception_type(BrokerAway),
+    stop=stop_after_delay(PATIENCE),
+    wait=wait_exponential_jitter(multiplier=0.1, max=1.0),
+    reraise=True,
+)
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -56,16 +62,8 @@ class Chunk:
         if not taken:
             return self
         kept = [n for n, at in enumerate(self.offsets) if not any(low <= at < high for low, high in taken)]
-        return replace(
-            self,
-            offsets=[self.offsets[n] for n in kept],
-            keys=[self.keys[n] for n in kept],
-            values=[self.values[n] for n in kept],
-            names=[self.names[n] for n in kept],
-            key_names=[self.key_names[n] for n in kept],
-            headers=[self.headers[n] for n in kept] if self.headers else [],
-            timestamps=[self.timestamps[n] for n in kept] if self.timestamps else [],
-        )
+        columns: dict[str, list[Any]] = {name: of for name, of in vars(self).items() if isinstance(of, list)}
+        return replace(self, **{name: [column[n] for n in kept] if column else [] for name, column in columns.items()})
 
 
 class Topic:
@@ -95,24 +93,19 @@ class Topic:
     def close(self) -> None:
         self._consumer.close()
 
+    @_again
     def topic_id(self) -> str:
         """Return the topic's current id. Raises BadInput if there is no such topic, BrokerAway if no answer came."""
-        return _again()(self._topic_id)
-
-    def _topic_id(self) -> str:
-        """Return the topic's id, by a new client: one that waits for a dead broker does not stop waiting."""
-        admin = admin_client(self._options)
+        admin = admin_client(self._options)  # a new one: one that waits for a dead broker does not stop waiting
         wanted = TopicCollection([self.topic])
         try:
             return str(admin.describe_topics(wanted, request_timeout=10)[self.topic].result(timeout=20).topic_id)
         except KafkaException as error:
             raise _refused(error.args[0], f"topic {self.topic}", admin.why(error.args[0])) from error
 
+    @_again
     def low(self, partition: int) -> int:
         """Return the first offset that the broker still has. Raises BrokerAway."""
-        return _again()(self._low, partition)
-
-    def _low(self, partition: int) -> int:
         try:
             return self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=20)[0]
         except KafkaException as error:
@@ -151,7 +144,7 @@ class Topic:
             if good:
                 reached, size = good[-1].offset() + 1, size + self._add(found, good)
             if len(good) < len(mine):
-                reached = self._behind(mine, partition, reached, until)
+                reached = self._reached(mine, partition, reached, until)
         return replace(found, until_offset=reached)
 
     def _add(self, chunk: Chunk, messages: Sequence[Any]) -> int:
@@ -171,8 +164,8 @@ class Topic:
             size += sum(_HEADER + len(value or b"") for one in headers for _, value in one or ())
         return size
 
-    def _behind(self, messages: Sequence[Any], partition: int, reached: int, until: int) -> int:
-        """Return the offset up to which the log was read, by errors and by messages behind the range. Raise an error
+    def _reached(self, messages: Sequence[Any], partition: int, reached: int, until: int) -> int:
+        """Return the offset up to which the log was read, by errors and by messages after the range. Raise an error
         other than the end of the log.
         """
         for message in messages:
@@ -203,12 +196,6 @@ class Topic:
                 self._consumer.close()
                 self._consumer = Follower(self._reading, TopicPartition(self.topic, partition, position))
         raise BrokerAway(f"no message received from {place} for {PATIENCE:.0f} s. {settings().kafka_advice}")
-
-
-def _again() -> Retrying:
-    """Return a policy that retries for PATIENCE seconds: the broker queried, or the leader, may have just died."""
-    again, wait = retry_if_exception_type(BrokerAway), wait_exponential_jitter(multiplier=0.1, max=1.0)
-    return Retrying(retry=again, stop=stop_after_delay(PATIENCE), wait=wait, reraise=True)
 
 
 _headers = methodcaller("headers")
