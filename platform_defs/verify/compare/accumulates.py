@@ -165,13 +165,8 @@ def _alike(wanted: pa.Table, there: pa.Table, keys: Sequence[str]) -> NDArray[np
 
 def _of_types(rows: pa.Table, others: pa.Table) -> pa.Table:
     """Return the rows with types that both tables can have."""
-    pairs = zip(rows.schema.types, others.schema.types, strict=True)
-    types = [_common(one, other) for one, other in pairs]
+    types = list[pa.DataType]()
+    for one, other in zip(rows.schema.types, others.schema.types, strict=True):
+        scales = [of.scale if pa.types.is_decimal(of) else 0 for of in (one, other)]
+        types.append(one if one == other else pa.decimal256(76, max(scales)))
     return rows.cast(pa.schema([*zip(rows.schema.names, types, strict=True)]))
-
-
-def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    if one == other:
-        return one
-    scales = [of.scale if pa.types.is_decimal(of) else 0 for of in (one, other)]
-    return pa.decimal256(76, max(scales))

@@ -2,11 +2,11 @@
 
 For each sum and count: the value of every group times a hash of the group, summed. The current sum must be the sum at
 the checkpoint plus the contribution of the rows since, exactly. A missing, doubled or misplaced contribution changes
-it, and so does a value that was changed by hand. A minimum or maximum has no such sum: it must be no worse than that of
-each window's rows, before the checkpoint moves past them. Only the full comparison names the wrong keys.
+it, and so does a value that was changed manually. A minimum or maximum has no such sum: it must be no worse than that
+of each window's rows, before the checkpoint moves past them. Only the full comparison names the wrong keys.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, localcontext
 
 from psycopg import sql
@@ -34,7 +34,8 @@ def compare(snapshot: Snapshot, at_end: Sums, findings: Findings) -> None:
     after = sql.SQL("_batch_id > {} AND _batch_id <= {}").format(
         sql.Literal(snapshot.window.until), sql.Literal(FOREVER)
     )
-    wanted, found = added(at_end, of_rows(snapshot, after)), _of_tables(snapshot)
+    wanted = added(at_end, of_rows(snapshot, after))
+    found = _sums(snapshot, _of_table, None, sql.SQL("true"))
     rows = snapshot.contract.row_table.name
     for name, value in found.items():
         if Decimal(value) != Decimal(wanted[name]):
@@ -52,40 +53,9 @@ def compare_extremes(snapshot: Snapshot, findings: Findings) -> None:
                 findings.bad("wrong", f"{what} (tidegate verify without --new names the keys)", number=keys)
 
 
-def _of_tables(snapshot: Snapshot) -> dict[str, str]:
-    found = dict[str, str]()
-    for table in snapshot.contract.accumulates:
-        value = {a.column: sql.SQL("coalesce({}, 0)").format(sql.Identifier(a.column)) for a in _summed(table)}
-        found |= _asked(snapshot, table, value, table_of(table), sql.SQL("true"))
-    return found
-
-
 def of_rows(snapshot: Snapshot, where: sql.Composable) -> dict[str, str]:
     """Return the contribution of the rows for which the condition `where` holds."""
-    found = dict[str, str]()
-    for table in snapshot.contract.accumulates:
-        value = {a.column: _of_row(a) for a in _summed(table)}
-        found |= _asked(snapshot, table, value, table_of(snapshot.contract.row_table), where)
-    return found
-
-
-def _asked(
-    snapshot: Snapshot,
-    table: Table,
-    values: Mapping[str, sql.Composable],
-    source: sql.Composable,
-    where: sql.Composable,
-) -> dict[str, str]:
-    if not values:
-        return {}
-    group = sql.SQL("hashtextextended(ROW({})::text, 0)::numeric").format(names_of(table.group_by))
-    sums = [sql.SQL("coalesce(sum({} * {}), 0)").format(group, value) for value in values.values()]
-    query = sql.SQL("SELECT {} FROM {} WHERE {}").format(sql.SQL(", ").join(sums), source, where)
-    return {f"{table.name}.{name}": str(found) for name, found in zip(values, snapshot.ask(query), strict=True)}
-
-
-def _summed(table: Table) -> list[Aggregate]:
-    return [item for item in table.aggregates if item.function in ("sum", "count")]
+    return _sums(snapshot, _of_row, snapshot.contract.row_table, where)
 
 
 def _of_row(item: Aggregate) -> sql.Composable:
@@ -94,6 +64,30 @@ def _of_row(item: Aggregate) -> sql.Composable:
         return sql.SQL("1")
     shape = "coalesce({}, 0)" if item.function == "sum" else "({} IS NOT NULL)::int"
     return sql.SQL(shape).format(sql.Identifier(item.source))
+
+
+def _of_table(item: Aggregate) -> sql.Composable:
+    return sql.SQL("coalesce({}, 0)").format(sql.Identifier(item.column))
+
+
+def _sums(
+    snapshot: Snapshot,
+    value: Callable[[Aggregate], sql.Composable],
+    source: Table | None,
+    where: sql.Composable,
+) -> dict[str, str]:
+    """Return the sums of values of `source`; without it, of each accumulate table itself."""
+    found = dict[str, str]()
+    for table in snapshot.contract.accumulates:
+        summed = [item for item in table.aggregates if item.function in ("sum", "count")]
+        if not summed:
+            continue
+        group = sql.SQL("hashtextextended(ROW({})::text, 0)::numeric").format(names_of(table.group_by))
+        sums = [sql.SQL("coalesce(sum({} * {}), 0)").format(group, value(item)) for item in summed]
+        query = sql.SQL("SELECT {} FROM {} WHERE {}").format(sql.SQL(", ").join(sums), table_of(source or table), where)
+        values = zip(summed, snapshot.ask(query), strict=True)
+        found |= {f"{table.name}.{item.column}": str(total) for item, total in values}
+    return found
 
 
 def _worse(snapshot: Snapshot, table: Table, item: Aggregate) -> int:
