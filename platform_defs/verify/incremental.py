@@ -5,7 +5,8 @@ ledger: the next check starts there. The coverage of a window:
 
     the ledger    its batches and skips cover each partition without a hole, and once
     append        each message of its offsets has the expected rows in its batches; dead letters by offset
-    upsert        the row of each key in it is from the newest message, or from a later batch
+    upsert        the row of each key in it is from the newest message, or from a later batch. A missing row may have
+                  been deleted by a batch after the window: its key waits for that batch's window
     accumulate    its minima and maxima are no worse than those of the window's rows; at the end of a check, its sums
                   are those at the checkpoint plus those of the rows since (sums.py)
 
@@ -13,31 +14,24 @@ A later change to a row of an older batch is not detected: only `verify` reads i
 """
 
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import psycopg
+import pyarrow as pa
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.postgres.connection import queries
 from platform_defs.verify.compare import sums
 from platform_defs.verify.compare.newest import Newest
 from platform_defs.verify.compare.report import Findings, New, Report
-from platform_defs.verify.compare.touched import MAX_WAITING, TouchedKeys
+from platform_defs.verify.compare.upserts import UpsertComparison
 from platform_defs.verify.ledger import Checkpoint, move_checkpoint, read_basis, read_checkpoint, record_check
 from platform_defs.verify.source.snapshot import Snapshot, take_snapshot
 from platform_defs.verify.source.windows import FOREVER, Window, next_window, why_void
-from platform_defs.verify.verify import (
-    Compared,
-    Progress,
-    coverage,
-    refuse_unlike,
-    same_topic,
-    start_spark,
-    topic_of,
-)
+from platform_defs.verify.verify import Progress, open_topic, start_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +40,8 @@ if TYPE_CHECKING:
 
 WINDOW = 1_000_000  # messages of a window, or one batch: a snapshot is open for about as long as these take
 BATCHES = 10_000  # of a window: the batches of a slow topic are small
+KEYS = 20_000  # per query
+MAX_WAITING = 100_000  # keys
 BUDGET = 7_200.0  # seconds after which no further window is started; the next check continues
 
 
@@ -113,8 +109,6 @@ class _Check:
         with take_snapshot(self.endpoints.postgres_url, self.pipeline.contract, self._choose) as snapshot:
             if not snapshot.partitions:
                 return False
-            self.findings.also_hide(snapshot.contract)
-            refuse_unlike(snapshot)
             self._compare(snapshot)
             if self.findings.ok:
                 sums.compare_extremes(snapshot, self.findings)
@@ -150,17 +144,17 @@ class _Check:
     def _compare(self, snapshot: Snapshot) -> None:
         done = self.findings.counts.get("messages", 0)
         left = snapshot.left_after(snapshot.window.after)
-        with closing(topic_of(self.endpoints, snapshot.versions, self.pipeline)) as topic:
-            same_topic(topic, snapshot)
-            coverage(snapshot, self.findings)
-            compared = Compared(snapshot, topic, self.findings, lambda now, _: self.progress(done + now, done + left))
+
+        def progress(now: int, _: int) -> None:
+            self.progress(done + now, done + left)
+
+        with open_topic(snapshot, self.endpoints, self.pipeline, self.findings, progress) as compared:
             table = snapshot.contract.row_table
             if table.disposition == "upsert":
                 keys = TouchedKeys(compared.keys(), snapshot.window, self.waiting, self.findings)
                 keys.compare(lambda some: snapshot.rows_of_keys(table, some))
             else:
                 compared.rows(self.pipeline, self.spark)
-            same_topic(topic, snapshot)
 
     def _found(self, snapshot: Snapshot) -> Checkpoint:
         """Return the checkpoint after the window, if it is exact."""
@@ -195,3 +189,50 @@ class _Check:
             f"CREATE INDEX CONCURRENTLY ON {table.name} USING brin (_batch_id) WITH (autosummarize = on, "
             "pages_per_range = 1024)"
         )
+
+
+@dataclass(frozen=True)
+class TouchedKeys:
+    """The comparison of one window's keys. `waiting`: the keys of earlier windows without a row, which a later message
+    may have deleted, and their newest message. Keys that still wait after a window are added.
+    """
+
+    comparison: UpsertComparison
+    window: Window
+    waiting: dict[str, Newest]
+    findings: Findings
+
+    def compare(self, rows: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]) -> None:
+        """Compare the keys' rows. `rows` returns the table's rows for some keys: its columns, _key, _partition,
+        _offset, _batch_id.
+        """
+        newest = self.comparison.newest
+        for key in newest:
+            self.waiting.pop(key, None)
+        keys = [*newest]
+        for start in range(0, len(keys), KEYS):
+            for batch in rows(keys[start : start + KEYS]):
+                self._rows(batch)
+        for key, wanted in newest.items():
+            if wanted.row is not None:
+                self.waiting[key] = Newest(wanted.partition, wanted.offset, None)
+        if self.window.last:
+            for key, wanted in self.waiting.items():
+                what = f"the table has no row for key {self.findings.key(key)}"
+                self.findings.bad("lost", what, wanted.partition, wanted.offset)
+            self.waiting.clear()
+
+    def _rows(self, batch: pa.RecordBatch) -> None:
+        rows = pa.Table.from_batches([batch])
+        batches: Any = rows["_batch_id"].to_numpy()
+        newer: Any = (batches > self.window.until) & (not self.window.last)
+        here: Any = (batches > self.window.after) & ~newer
+        self.comparison.compare(rows.filter(cast("Any", pa.array(here))))
+        for place in np.flatnonzero(~here).tolist():
+            key, batch_id = rows["_key"][place].as_py(), int(batches[place])
+            wanted = self.comparison.newest.pop(key)
+            self.comparison.elsewhere.pop(key, None)
+            if not newer[place]:
+                row = f"the row of key {self.findings.key(key)}"
+                what = f"{row} is still the one from batch {batch_id}; a newer message was lost"
+                self.findings.bad("lost", what, wanted.partition, wanted.offset)

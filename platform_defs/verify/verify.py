@@ -11,9 +11,8 @@ It covers everything, in one snapshot. incremental.py does the same for new batc
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -35,9 +34,7 @@ from platform_defs.verify.compare.metadata import MetadataValidator
 from platform_defs.verify.compare.report import Findings, Report
 from platform_defs.verify.compare.upserts import UpsertComparison
 from platform_defs.verify.source.ahead import ahead, threads_of
-from platform_defs.verify.source.contract_versions import ContractVersions
 from platform_defs.verify.source.messages import Topic
-from platform_defs.verify.source.arrow_rows import Ordered
 from platform_defs.verify.source.partitions import Partition, Pinned
 from platform_defs.verify.source.snapshot import Snapshot, take_snapshot
 from platform_defs.verify.source.spans import format_span, size, tiling
@@ -82,17 +79,11 @@ def verify(
     with take_snapshot(endpoints.postgres_url, pipeline.contract) as snapshot:
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")
-        findings.also_hide(snapshot.contract)
-        refuse_unlike(snapshot)
-        with closing(topic_of(endpoints, snapshot.versions, pipeline)) as topic:
-            same_topic(topic, snapshot)
-            coverage(snapshot, findings)
-            compared = Compared(snapshot, topic, findings, progress or (lambda _done, _total: None))
+        with open_topic(snapshot, endpoints, pipeline, findings, progress or (lambda _done, _total: None)) as compared:
             if snapshot.contract.row_table.disposition == "upsert":
                 compared.upserts()
             else:
                 compared.appends(pipeline, spark or start_spark)
-            same_topic(topic, snapshot)
         return findings.report(time.monotonic() - started, snapshot.digest())
 
 
@@ -115,7 +106,8 @@ class Compared:
     def upserts(self) -> None:
         """Compare every key of an upsert."""
         upserts, table = self.keys(), self.snapshot.contract.row_table
-        upserts.table(_tables(self.snapshot.rows(table)))
+        batches = iter(self.snapshot.rows(table).next, None)
+        upserts.table(pa.Table.from_batches([batch]) for batch in batches)
         lost = self.snapshot.rows_of_lost_history(table)
         self.findings.count("unverifiable", sum(batch.num_rows for batch in lost))
 
@@ -165,10 +157,9 @@ class Compared:
 
     def _validator(self, contract: Contract, offered: Sequence[str] = ()) -> ChunkValidator:
         """Return the validator of a contract's chunks. `offered`: columns of OFFERED that the transform names."""
-        schemas = self.snapshot.schemas
-        metadata = (
-            MetadataValidator(contract, key_validator_of(contract, schemas)) if contract.metadata_fields else None
-        )
+        schemas, metadata = self.snapshot.schemas, None
+        if contract.metadata_fields:
+            metadata = MetadataValidator(contract, key_validator_of(contract, schemas))
         return ChunkValidator(contract, validator_of(contract, schemas), metadata, offered)
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
@@ -177,28 +168,39 @@ class Compared:
         total = sum(max(0, part.next - max(part.start, lows[part.number])) for part in parts)
         done = 0
         with threads_of(AHEAD) as threads:
-            for step in ahead(self._steps(comparison, parts, lows, chunk, threads), AHEAD):
+
+            def steps() -> Iterator[Step]:
+                for part in parts:
+                    yield from comparison.steps(part, self.topic, chunk, lows[part.number], threads)
+                yield comparison.strays(2**31 - 1, 2**62)
+
+            for step in ahead(steps(), AHEAD):
                 if (count := step()) is not None:
                     done += count
                     self.progress(done, total)
 
-    def _steps(
-        self,
-        comparison: AppendComparison | UpsertComparison,
-        parts: Sequence[Partition],
-        lows: Mapping[int, int],
-        chunk: int,
-        threads: Executor,
-    ) -> Iterator[Step]:
-        for part in parts:
-            yield from comparison.steps(part, self.topic, chunk, lows[part.number], threads)
-        yield comparison.strays(2**31 - 1, 2**62)
 
+@contextmanager
+def open_topic(
+    snapshot: Snapshot, endpoints: "Endpoints", pipeline: Pipeline, findings: Findings, progress: Progress
+) -> Generator[Compared]:
+    """Open the topic of a snapshot, and report the faults of the ledger's ranges.
 
-def coverage(snapshot: Snapshot, findings: Findings) -> None:
-    """Report offsets that the ledger records as unread, or as read more than once."""
-    for part in snapshot.partitions.values():
-        cover(part, findings)
+    Raises BadInput if the contract names another topic than was read, a table is missing, or the topic was created
+    again since it was read, or meanwhile.
+    """
+    findings.also_hide(snapshot.contract)
+    _refuse_unlike(snapshot)
+    contracts = snapshot.versions.contracts.values()
+    headers = any(contract.wire.framing in ("header", "both") for contract in contracts)
+    metadata = any(contract.metadata_fields for contract in contracts) or bool(named_columns(pipeline))
+    topic = Topic(endpoints.kafka_options(), snapshot.versions.in_force.topic, headers=headers, metadata=metadata)
+    with closing(topic):
+        _same_topic(topic, snapshot)
+        for part in snapshot.partitions.values():
+            cover(part, findings)
+        yield Compared(snapshot, topic, findings, progress)
+        _same_topic(topic, snapshot)
 
 
 def cover(part: Partition, findings: Findings) -> None:
@@ -220,18 +222,7 @@ def cover(part: Partition, findings: Findings) -> None:
         findings.bad("uncovered", what, part.number, span[0], size([span]))
 
 
-def topic_of(endpoints: "Endpoints", versions: ContractVersions, pipeline: Pipeline) -> Topic:
-    """Return the topic, to be closed; with the headers that name schemas, and the metadata that contracts and the
-    transform read.
-    """
-    contracts = versions.contracts.values()
-    headers = any(contract.wire.framing in ("header", "both") for contract in contracts)
-    metadata = any(contract.metadata_fields for contract in contracts) or bool(named_columns(pipeline))
-    return Topic(endpoints.kafka_options(), versions.in_force.topic, headers=headers, metadata=metadata)
-
-
-def refuse_unlike(snapshot: Snapshot) -> None:
-    """Raise BadInput if the contract names another topic than was read, or a table is missing."""
+def _refuse_unlike(snapshot: Snapshot) -> None:
     was, contract = snapshot.topic, snapshot.contract
     if was != contract.topic:
         raise BadInput(
@@ -245,8 +236,7 @@ def refuse_unlike(snapshot: Snapshot) -> None:
             raise BadInput(message, field=table.name)
 
 
-def same_topic(topic: Topic, snapshot: Snapshot) -> None:
-    """Raise BadInput if the topic was created again since it was read."""
+def _same_topic(topic: Topic, snapshot: Snapshot) -> None:
     topic_id = topic.topic_id()
     for part in snapshot.partitions.values():
         if part.topic_id != topic_id:
@@ -255,11 +245,6 @@ def same_topic(topic: Topic, snapshot: Snapshot) -> None:
                 f"{part.topic_id} and is now {topic_id}), so they cannot be compared. The next run will halt; "
                 f"`tidegate resolve {snapshot.contract.pipeline}` then shows how to resolve it"
             )
-
-
-def _tables(rows: Ordered) -> Iterator[pa.Table]:
-    while (batch := rows.next()) is not None:
-        yield pa.Table.from_batches([batch])
 
 
 def start_spark() -> "SparkSession":

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from platform_defs.verify.compare.newest import Newest
 from platform_defs.verify.compare.report import Findings
-from platform_defs.verify.compare.touched import TouchedKeys
 from platform_defs.verify.compare.upserts import UpsertComparison
+from platform_defs.verify.incremental import TouchedKeys
 from platform_defs.verify.source.partitions import Partition
 from platform_defs.verify.source.spans import ManySpans
 from platform_defs.verify.source.windows import Window
