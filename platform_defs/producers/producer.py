@@ -187,7 +187,9 @@ class Producer:
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
         named = None if self._ids is None else self._ids.new()
         attempt = Attempt(message, named) if self._unsent is None else self._unsent.attempt(message, named)
-        partition = self._partition(message)
+        partition = message.partition
+        if partition is None:
+            partition = ANYWHERE if self._choose is None else self._choose(message.key)
         headers: list[tuple[str, str | bytes | None]] = [*attempt.headers]
         deadline = None
         while True:
@@ -203,22 +205,15 @@ class Producer:
                 )
             except BufferError:
                 deadline = deadline or time.monotonic() + self.patience
-                self._wait_for_room(attempt, deadline)
+                if time.monotonic() > deadline:
+                    full = KafkaError(KafkaError._QUEUE_FULL)  # pyright: ignore[reportPrivateUsage]
+                    raise self._not_taken(attempt, full) from None
+                self._poll(SLICE)
             except KafkaException as error:
                 raise self._not_taken(attempt, error.args[0]) from error
             else:
                 self.sent += 1
                 return
-
-    def _partition(self, message: Message) -> int:
-        if message.partition is not None:
-            return message.partition
-        return ANYWHERE if self._choose is None else self._choose(message.key)
-
-    def _wait_for_room(self, attempt: Attempt, deadline: float) -> None:
-        if time.monotonic() > deadline:
-            raise self._not_taken(attempt, KafkaError(KafkaError._QUEUE_FULL))  # pyright: ignore[reportPrivateUsage]
-        self._poll(SLICE)
 
     def _poll(self, seconds: float) -> None:
         try:

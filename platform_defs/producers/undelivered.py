@@ -19,7 +19,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 class LogEnds:
     """A topic's log before a message was first sent: `end_offsets` of partitions 0, 1, ...
 
-    The message can only be behind them. If they are older than necessary, only more of the log is read.
+    The message can only be after them. If they are older than necessary, only more of the log is read.
     """
 
     topic: str

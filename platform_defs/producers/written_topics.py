@@ -14,7 +14,6 @@ from platform_defs.groups.own_groups import record_group
 from platform_defs.producers.dagster_resource import KafkaProducerResource
 from platform_defs.producers.marker import Marker
 from platform_defs.producers.message import Delivered, Message
-from platform_defs.producers.producer import Producer
 from platform_defs.stack.endpoints import connection
 from platform_defs.topics.dagster.assets import Topic, topic_spec
 
@@ -93,19 +92,15 @@ def _write(
     with producer.transaction():
         earlier = written_by(note := marker.read(), _root(context))
         if earlier is None:
-            sent = _send(producer, messages(context))
+            before = producer.sent
+            for message in messages(context):
+                producer.send(message)
+            sent = producer.sent - before
             marker.write(producer, noted(note, _root(context), sent), sent)
     if earlier is not None:
         context.log.info(f"an earlier try of this run wrote its {plural(earlier, 'message')}, so nothing was sent")
         return {"preset": TRANSACTIONAL, "messages": earlier, "written": "by an earlier try of this run"}
     return {"preset": TRANSACTIONAL, "messages": producer.counts.delivered, "written": "now", **ranges.metadata()}
-
-
-def _send(producer: Producer, messages: Iterable[Message]) -> int:
-    before = producer.sent
-    for message in messages:
-        producer.send(message)
-    return producer.sent - before
 
 
 def written_by(note: str | None, run: str) -> int | None:

@@ -206,7 +206,7 @@ def discard(
 
 
 def taken_in(pipeline: str) -> UnsentLedger:
-    """Return the ledger, with the files written while it was away. Raises BadInput for an unknown pipeline."""
+    """Return the ledger, with the files written while it was unavailable. Raises BadInput for an unknown pipeline."""
     from platform_defs.producers.unsent.files import unsent_files
     from platform_defs.producers.unsent.ledger import UnsentLedger
     from platform_defs.settings.contracts import find_contract
@@ -221,8 +221,7 @@ def taken_in(pipeline: str) -> UnsentLedger:
 def _resending(pipeline: str, ledger: UnsentLedger, show: Callable[[str], None]) -> Resending:
     from platform_defs.kafka.broker import KafkaBroker
     from platform_defs.kafka.source import KafkaSource
-    from platform_defs.producers.resender import Resender
-    from platform_defs.producers.unsent.resend import Resending
+    from platform_defs.producers.unsent.resend import Resender, Resending
     from platform_defs.settings.contracts import find_contract
     from platform_defs.settings.current_user import current_user
     from platform_defs.stack.endpoints import connection

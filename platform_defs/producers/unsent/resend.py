@@ -2,7 +2,7 @@
 
 1. Lock the pipeline's messages for this process, and wait until an earlier one that died cannot send any more.
 2. Refuse messages that cannot be searched for: another cluster or topic, deleted by retention, or without an id.
-3. Search for the others by `tidegate-id`, behind the ends that the log had before their first try. Found: settled.
+3. Search for the others by `tidegate-id`, after the ends that the log had before their first try. Found: settled.
 4. Record that the rest is about to be sent, send it with the same ids, and record the outcomes.
 
 A process that dies between sending and recording leaves messages that step 3 finds the next time.
@@ -11,8 +11,9 @@ A process that dies between sending and recording leaves messages that step 3 fi
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 from uuid import UUID
 
 from platform_defs.errors import NotDelivered, TopicMissing
@@ -20,31 +21,58 @@ from platform_defs.errors.words import plural
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.kafka.source import KafkaSource
 from platform_defs.offsets import TopicView
+from platform_defs.producer_options.config import choose
+from platform_defs.producer_options.options import PROMISED, Value
+from platform_defs.producer_options.partitioners import OF_TOPICS_THAT_EXIST
+from platform_defs.producer_options.presets import DEFAULT
+from platform_defs.producers.message import ID, Delivered, Message
 from platform_defs.producers.outcomes import Outcome
+from platform_defs.producers.producer import Producer
 from platform_defs.producers.undelivered import UnsentMessage
 from platform_defs.producers.unsent.ledger import HeldUnsent, UnsentId, UnsentLedger
-from platform_defs.producers.unsent.search import Place, Refusal, refusal, search
+from platform_defs.producers.unsent.search import Refusal, refusal, search
 
 LOOKED_FOR = 50_000  # messages in one pass over the log
 AT_ONCE = 1_000  # messages, and
 MAX_BYTES = 16_000_000  # of their content, sent before their outcomes are recorded
+SECONDS = 30.0  # in which a message is acknowledged or has failed
 SLACK = 5.0  # seconds after message.timeout.ms in which a broker may still write received messages
 OF_ONE = {"_UNKNOWN_PARTITION"}  # errors that do not affect other messages
 DEFAULT_OUTCOMES: tuple[Outcome, ...] = ("not_written", "unknown")
 WAITING = "an earlier tidegate unsent send did not end and may still be sending: waiting for {:.0f} s"
 
 
-class Sender(Protocol):
-    """A producer that sends messages again, each with its own id."""
+class Resender:
+    """A producer with the preset asynchronous: it loses, doubles and reorders nothing while it lives."""
 
-    @property
-    def seconds(self) -> float:
-        """The maximum duration of sending."""
-        ...
+    def __init__(self, options: Mapping[str, Any], topic: str, given: Mapping[str, Value], client_id: str) -> None:
+        """`given` are the contract's options: its partitioner is for messages that had no partition yet.
 
-    def send(self, messages: Sequence[UnsentMessage]) -> Mapping[UUID, Place | NotDelivered]:
-        """Send the messages. Return the outcome of each by `unsent_id`."""
-        ...
+        Raises BadInput, TopicMissing, BrokerAway.
+        """
+        tuned = {name: value for name, value in given.items() if name not in PROMISED}
+        partitioner = given.get("partitioner", OF_TOPICS_THAT_EXIST)
+        own = {"message.timeout.ms": int(SECONDS * 1_000), "partitioner": partitioner}
+        chosen = choose(DEFAULT, contract=tuned, environment=options, given=own)
+        self._reported: dict[int, Delivered | NotDelivered] = {}  # by Python's id of the message
+        self._producer = Producer(options, topic, chosen, client_id=client_id, ids=False, on_delivery=self._note)
+
+    def send(self, messages: Sequence[UnsentMessage]) -> dict[UUID, tuple[int, int] | NotDelivered]:
+        """Return each message's outcome: its partition and offset, or the error."""
+        self._reported.clear()
+        again = [_message(message) for message in messages]
+        for message in again:
+            try:
+                self._producer.send(message)
+            except NotDelivered as error:  # librdkafka did not take it
+                self._reported[id(message)] = error
+        with suppress(NotDelivered):  # each message has its own
+            self._producer.flush()
+        reported = zip(messages, (self._reported[id(message)] for message in again), strict=True)
+        return {message.unsent_id: _place(found) for message, found in reported}
+
+    def _note(self, message: Message, found: Delivered | NotDelivered) -> None:
+        self._reported[id(message)] = found
 
 
 @dataclass(frozen=True)
@@ -81,7 +109,7 @@ class Resending:
     ledger: UnsentLedger
     broker: KafkaBroker
     source: KafkaSource
-    senders: Callable[[str], Sender]  # of a topic
+    senders: Callable[[str], Resender]  # of a topic
     who: str
     show: Callable[[str], None]
     of_state: bool = False
@@ -95,10 +123,10 @@ class Resending:
             while (left := held.seconds_under_way()) > 0:
                 self.show(WAITING.format(left))
                 time.sleep(min(left, 5.0))  # until pending messages have timed out; shown every five seconds
-            for portion in _portions(held, choice.outcomes):
+            after = 0
+            while not done.stopped and (portion := held.ids(choice.outcomes, after, LOOKED_FOR)):
                 self._portion(held, portion, choice, done)
-                if done.stopped:
-                    break
+                after = portion[-1].number
         return done
 
     def _portion(self, held: HeldUnsent, portion: Sequence[UnsentId], choice: Choice, done: Resent) -> None:
@@ -150,11 +178,11 @@ class Resending:
                 return
 
     def _try(
-        self, held: HeldUnsent, sender: Sender, batch: Sequence[UnsentId], done: Resent
+        self, held: HeldUnsent, sender: Resender, batch: Sequence[UnsentId], done: Resent
     ) -> dict[UUID, NotDelivered]:
         """Send the messages, and settle the delivered ones. Return the errors of the others."""
         ids = [item.unsent_id for item in batch]
-        held.trying(ids, sender.seconds + SLACK)
+        held.trying(ids, SECONDS + SLACK)
         reported = sender.send(held.messages(ids))
         sent = {key: place for key, place in reported.items() if not isinstance(place, NotDelivered)}
         held.settle("sent", self.who, sent)
@@ -198,13 +226,6 @@ def _overwriting(items: Sequence[UnsentId], now: TopicView) -> Iterator[tuple[UU
             yield item.unsent_id, TOMBSTONE
 
 
-def _portions(held: HeldUnsent, outcomes: Sequence[Outcome]) -> Iterator[list[UnsentId]]:
-    after = 0
-    while portion := held.ids(outcomes, after, LOOKED_FOR):
-        yield portion
-        after = portion[-1].number
-
-
 def _batches(items: Sequence[UnsentId]) -> Iterator[list[UnsentId]]:
     batch, size = list[UnsentId](), 0
     for item in items:
@@ -215,3 +236,17 @@ def _batches(items: Sequence[UnsentId]) -> Iterator[list[UnsentId]]:
         size += item.bytes
     if batch:
         yield batch
+
+
+def _message(unsent: UnsentMessage) -> Message:
+    """Return the original message, with an id if it had none: after an interrupt, it is found by that."""
+    named = (ID, unsent.tidegate_id)
+    headers = unsent.headers if named in unsent.headers else (*unsent.headers, named)
+    return Message(unsent.value, unsent.key, headers, unsent.partition, unsent.timestamp_ms)
+
+
+def _place(found: Delivered | NotDelivered) -> tuple[int, int] | NotDelivered:
+    if isinstance(found, NotDelivered):
+        return found
+    assert found.offset is not None  # noqa: S101  # acks=all
+    return found.partition, found.offset

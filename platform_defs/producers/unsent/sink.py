@@ -48,7 +48,7 @@ class UnsentSink:
     _file: Path | None = None
 
     def attempt(self, message: Message, named: bytes | None) -> Attempt:
-        """Return the attempt to deliver `message`. Asks Kafka for the ends of the log once in FRESH seconds.
+        """Return the attempt to deliver `message`. Requests the ends of the log from Kafka once in FRESH seconds.
 
         Raises BrokerAway, TopicMissing, BadInput if Kafka never answered: then nothing may be sent.
         """
@@ -114,8 +114,13 @@ class UnsentSink:
         self._waiting, self._size = [], 0
 
     def _add_all(self, failed: Iterable[Aborted]) -> None:
-        for attempt, failure, partition in failed:
-            message = unsent_message(self.pipeline, attempt, _of_batch(failure, partition), partition)
+        for attempt, error, partition in failed:
+            failure = error
+            if failure.outcome == "poison" and partition is not None:
+                # Brokers refuse a batch as a whole, for its size or for one message in it: `unsent send` finds the bad
+                # message by sending each alone. What librdkafka refused has no partition yet.
+                failure = NotDelivered(str(failure), code=failure.code, reason=failure.reason, outcome="not_written")
+            message = unsent_message(self.pipeline, attempt, failure, partition)
             self._waiting.append(message)
             self._size += message.size
 
@@ -132,12 +137,9 @@ class UnsentSink:
         return True
 
     def _ends(self) -> LogEnds:
-        if self._before is None or time.monotonic() - self._asked > FRESH:
-            self._asked = time.monotonic()
-            self._before = self._ask()
-        return self._before
-
-    def _ask(self) -> LogEnds:
+        if self._before is not None and time.monotonic() - self._asked <= FRESH:
+            return self._before
+        self._asked = time.monotonic()
         broker = self.broker if self._before is None else replace(self.broker, timeout=1.0)
         try:
             view = broker.describe(self.topic, configured=False)
@@ -146,7 +148,8 @@ class UnsentSink:
                 raise
             return self._before  # older ends are valid too: more of the log will be read
         ends = tuple(view.partitions[number].written for number in range(len(view.partitions)))
-        return LogEnds(self.topic, view.cluster_id, view.topic_id, ends)
+        self._before = LogEnds(self.topic, view.cluster_id, view.topic_id, ends)
+        return self._before
 
 
 def _not_among(earlier: Iterable[Aborted], messages: Iterable[Message]) -> list[Aborted]:
@@ -158,16 +161,6 @@ def _not_among(earlier: Iterable[Aborted], messages: Iterable[Message]) -> list[
         else:
             left.append(item)
     return left
-
-
-def _of_batch(failure: NotDelivered, partition: int | None) -> NotDelivered:
-    """Return the failure with the outcome for one message. Brokers refuse a batch as a whole, for its size or for one
-    message in it: `unsent send` finds the bad message by sending each alone. What librdkafka refused has no partition
-    yet.
-    """
-    if failure.outcome != "poison" or partition is None:
-        return failure
-    return NotDelivered(str(failure), code=failure.code, reason=failure.reason, outcome="not_written")
 
 
 def sink(pipeline: str, topic: str, kafka_options: Mapping[str, str], postgres_url: str) -> UnsentSink:

@@ -20,10 +20,9 @@ from platform_defs.producer_options.options import Value
 from platform_defs.producers.message import ID, Ids, Message
 from platform_defs.producers.outcomes import outcome_of
 from platform_defs.producers.producer import Producer
-from platform_defs.producers.resender import Resender
 from platform_defs.producers.unsent.files import UnsentFiles
 from platform_defs.producers.unsent.ledger import Chosen, HeldUnsent, UnsentLedger
-from platform_defs.producers.unsent.resend import Choice, Resending, Resent
+from platform_defs.producers.unsent.resend import Choice, Resender, Resending, Resent
 from platform_defs.producers.unsent.sink import UnsentSink, kept_where
 from tests.support.kafka.logs import transaction
 from tests.support.world import World
