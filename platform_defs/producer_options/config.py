@@ -1,11 +1,11 @@
 """The options of a producer: preset < contract < environment < command line. None contradict each other."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any
 
 from platform_defs.errors import BadInput
-from platform_defs.producer_options.contradictions import contradiction
 from platform_defs.producer_options.options import OPTIONS, PROMISED, Value, own_name
 from platform_defs.producer_options.partitioners import OF_TOPICS_THAT_EXIST
 from platform_defs.producer_options.presets import DEFAULT, PRESETS, Preset
@@ -78,7 +78,50 @@ def refusal(preset: Preset, options: Mapping[str, Value]) -> tuple[str, str] | N
     transactional = preset.waits == "commit"
     if "transactional.id" in options and not transactional:
         return "transactional.id", "transactional.id requires the preset transactional, which opens transactions"
-    return contradiction({"transactional.id": "any", **options} if transactional else options)
+    return next(contradictions({"transactional.id": "any", **options} if transactional else options), None)
+
+
+def contradictions(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the option at fault and the sentence for each pair of options, by our names, that exclude each other: in
+    librdkafka's own words and in its order of checks.
+
+    The rules of `rd_kafka_conf_finalize` and `rd_kafka_topic_conf_finalize`, for the options in OPTIONS: a contract is
+    refused when it is read, at its line, without a client.
+    tests/unit/producer_options/test_producing_contradictions.py compares them with the library.
+    """
+    values: dict[str, Any] = {name: option.default for name, option in OPTIONS.items()} | dict(given)
+    transactional = bool(given.get("transactional.id"))
+    idempotent = transactional or bool(given.get("enable.idempotence"))
+    # Of transactions
+    if transactional and given.get("enable.idempotence") is False:
+        yield "enable.idempotence", "`transactional.id` requires `enable.idempotence=true`"
+    if transactional and given.get("socket.timeout.ms", 0) > values["transaction.timeout.ms"] + 100:
+        yield "socket.timeout.ms", "`socket.timeout.ms` must be set <= `transaction.timeout.ms` + 100"
+    # Of the client
+    when = "when `enable.idempotence` is true"
+    if not idempotent and given.get("enable.gapless.guarantee"):
+        needed = "`enable.gapless.guarantee` requires `enable.idempotence` to be enabled"
+        yield "enable.gapless.guarantee", needed
+    if idempotent and given.get("max.in.flight", 5) > 5:
+        yield "max.in.flight", f"`max.in.flight` must be set <= 5 {when}"
+    if idempotent and given.get("retries", 1) < 1:
+        yield "retries", f"`retries` must be set >= 1 {when}"
+    if idempotent and given.get(name := "queue.buffering.backpressure.threshold", 1) > 1:
+        yield name, f"`{name}` must be set to 1 {when}"
+    # Of the topic
+    linger = given.get("linger.ms", -1)
+    if 0 < values["message.timeout.ms"] <= linger:
+        yield "linger.ms", "`message.timeout.ms` must be greater than `linger.ms`"
+    if idempotent and given.get("acks", "all") != "all":
+        yield "acks", f"`acks` must be set to `all` {when}"
+    if idempotent and given.get("queuing.strategy") == "lifo":
+        yield "queuing.strategy", f"`queuing.strategy` must be set to `fifo` {when}"
+    if transactional:
+        timeout = given.get("message.timeout.ms", values["transaction.timeout.ms"])
+        if timeout > values["transaction.timeout.ms"]:
+            yield "message.timeout.ms", "`message.timeout.ms` must be set <= `transaction.timeout.ms`"
+        if 0 < timeout <= linger:
+            yield "linger.ms", "`message.timeout.ms` must be greater than `linger.ms`"
 
 
 def unused(environment: Iterable[str]) -> list[str]:
