@@ -109,60 +109,31 @@ class PruneLedger:
             require_current(self.connection)
         return self._rows("prune_unsent")[0]["messages"]
 
-    # Removing one page
+    # Removing one page: under the lock, only what is removed is read again
 
     @contextmanager
-    def page(self) -> Generator["PrunePage | None"]:
-        """Yield a transaction that has locked the pipeline's row; None if the pipeline reads another log by now. Raises
-        LedgerAway if a publication keeps the row locked for longer than WAIT.
+    def page(self) -> Generator[bool]:
+        """Open a transaction that has locked the pipeline's row; yield False if the pipeline reads another log by now.
+        Raises LedgerAway if a publication keeps the row locked for longer than WAIT.
         """
         with database_errors():
             require_current(self.connection)
         with database_errors(), self.connection.transaction():
             self.connection.execute(lock_timeout(WAIT))
-            row = self.connection.execute(queries()["prune_lock"], self.key).fetchone()
-            yield PrunePage(self.connection, self) if row == (self.topic_id,) else None
-
-    @property
-    def key(self) -> dict[str, Any]:
-        """The parameters that every statement gets."""
-        return {
-            "pipeline": self.pipeline,
-            "seconds": self.seconds,
-            "topic_id": self.topic_id,
-            "partitions": list(self.lows),
-            "lows": list(self.lows.values()),
-            "known": self.known,
-            "newest": NEWEST,
-            "most": PAGE,
-        }
-
-    def _rows(self, query: str, **more: Any) -> list[dict[str, Any]]:
-        return fetched(self.connection, query, {**self.key, **more})
-
-
-@dataclass(frozen=True)
-class PrunePage:
-    """One transaction of a prune. It reads again, under the lock, only what it removes."""
-
-    connection: Connection
-    ledger: PruneLedger
-
-    def batches(self, after: int) -> list[OldBatch]:
-        """See PruneLedger.batches."""
-        return [OldBatch(**row) for row in fetched(self.connection, "old_batches", self._key(after=after))]
+            row = self.connection.execute(queries()["prune_lock"], self._key()).fetchone()
+            yield row == (self.topic_id,)
 
     def ranges(self, batches: Sequence[int]) -> list[dict[str, Any]]:
-        """Return the ranges that these batches read, ordered by id, as operations.prune_ranges.PrunedRange."""
-        return fetched(self.connection, "ranges_to_prune", self._key(batches=list(batches)))
+        """Return the ranges that these batches read, ordered by id, as prune.PrunedRange."""
+        return self._rows("ranges_to_prune", batches=list(batches))
 
     def newest_ranges(self) -> list[dict[str, Any]]:
         """Return the last pruned range of each partition."""
-        return fetched(self.connection, "newest_pruned", self._key())
+        return self._rows("newest_pruned")
 
     def lost_after(self) -> list[int]:
         """Return the batches up to which history has been recorded as lost, ascending."""
-        return [row["until_batch"] for row in fetched(self.connection, "lost_boundaries", self._key())]
+        return [row["until_batch"] for row in self._rows("lost_boundaries")]
 
     def write_ranges(self, batches: Sequence[int], ranges: Sequence[Mapping[str, Any]]) -> None:
         """Record the summary of these batches, before they are removed."""
@@ -189,11 +160,20 @@ class PrunePage:
         }
         self.connection.execute(queries()["prune_dead_letters"], self._key(**given))
 
+    def _rows(self, query: str, **more: Any) -> list[dict[str, Any]]:
+        with database_errors():
+            return dict_rows(self.connection, query, self._key(**more))
+
     def _key(self, **more: Any) -> dict[str, Any]:
-        return {**self.ledger.key, **more}
-
-
-def fetched(connection: Connection, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a statement of sql/."""
-    with database_errors():
-        return dict_rows(connection, query, parameters)
+        """Return the parameters that every statement gets, and `more`."""
+        return {
+            "pipeline": self.pipeline,
+            "seconds": self.seconds,
+            "topic_id": self.topic_id,
+            "partitions": list(self.lows),
+            "lows": list(self.lows.values()),
+            "known": self.known,
+            "newest": NEWEST,
+            "most": PAGE,
+            **more,
+        }

@@ -7,11 +7,12 @@
     messages of producers that were settled (unsent)         at once; summed up
 
 An open dead letter and its batch are never removed. A removed batch leaves the offsets that it read
-(prune/ranges.py): `verify` has the same result afterwards, and `replay` refuses the same starts.
+(`put_together`): `verify` has the same result afterwards, and `replay` refuses the same starts.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from platform_defs.contract.model.contract import Contract
@@ -21,10 +22,10 @@ from platform_defs.errors.words import plural
 from platform_defs.ledger.migrations import reading
 from platform_defs.offsets import TopicView
 from platform_defs.postgres.connection import connect
-from platform_defs.prune.ledger import OldBatch, PruneLedger, PrunePage, SettledLetter
-from platform_defs.prune.ranges import PrunedRange, put_together
+from platform_defs.prune.ledger import OldBatch, PruneLedger, SettledLetter
 
 Describe = Callable[[str], TopicView]
+MAX_SPANS = 10_000  # gaps in one row, so that adding to it stays quick: a transactional topic has one each transaction
 PLURALS = {"batch": "batches"}
 _BATCHES = ("batch", "batches")
 KEPT = {  # the reasons for keeping something older than the retention, in words
@@ -120,10 +121,10 @@ def _details(ledger: PruneLedger, found: Pruned) -> Pruned:
     after = ledger.pruned_until()
     while (page := ledger.details(after)) is not None:
         if found.executed:
-            with ledger.page() as held:
-                if held is None:
+            with ledger.page() as same_log:
+                if not same_log:
                     return found
-                held.remove_details(after, page.until_batch)
+                ledger.remove_details(after, page.until_batch)
         after = page.until_batch
         found = replace(
             found,
@@ -138,11 +139,11 @@ def _batches(ledger: PruneLedger, found: Pruned) -> Pruned:
     after, removed, kept = 0, 0, Counter[str](found.kept)
     while page := ledger.batches(after):
         if found.executed and any(item.kept_by is None for item in page):
-            with ledger.page() as held:
-                if held is None:
+            with ledger.page() as same_log:
+                if not same_log:
                     break
-                page = held.batches(after)  # again, now that it is locked
-                _remove(held, page)
+                page = ledger.batches(after)  # again, now that it is locked
+                _remove(ledger, page)
                 crash_points.reach("prune_removed")
             crash_points.reach("prune_committed")
         removed += sum(item.kept_by is None for item in page)
@@ -151,12 +152,64 @@ def _batches(ledger: PruneLedger, found: Pruned) -> Pruned:
     return replace(found, batches=removed, kept=dict(kept))
 
 
-def _remove(held: PrunePage, page: list[OldBatch]) -> None:
+def _remove(ledger: PruneLedger, page: list[OldBatch]) -> None:
     batches = [item.batch_id for item in page if item.kept_by is None]
-    there = [PrunedRange(**row) for row in held.newest_ranges()]
-    pruned = [PrunedRange(**row) for row in held.ranges(batches)]
-    held.write_ranges(batches, [asdict(item) for item in put_together(there, pruned, held.lost_after())])
-    held.remove_batches(batches)
+    there = [PrunedRange(**row) for row in ledger.newest_ranges()]
+    pruned = [PrunedRange(**row) for row in ledger.ranges(batches)]
+    ledger.write_ranges(batches, [asdict(item) for item in put_together(there, pruned, ledger.lost_after())])
+    ledger.remove_batches(batches)
+
+
+@dataclass(frozen=True)
+class PrunedRange:
+    """Offsets [from_offset, until_offset) of a partition of a log, read by batches `first_batch` to `last_batch`."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    messages: int
+    spans: int  # its number of gaps; they stay in Postgres, since there may be as many as messages
+    first_batch: int
+    last_batch: int
+    added_after: int  # the last batch whose gaps it has; those of later ones must be added
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Its partition and log."""
+        return self.topic, self.topic_id, self.partition
+
+
+def put_together(
+    there: Iterable[PrunedRange], pruned: Iterable[PrunedRange], lost_after: Sequence[int]
+) -> list[PrunedRange]:
+    """Return the ranges to write for `pruned`, which come in the order of their batches: adjacent ones merged into one.
+
+    `tidegate verify` checks for each read offset that the ledger has it, and if the broker ever delivered it. It
+    subtracts lost history by batch: only ranges with the same lost history are merged. A range that continues one of
+    `there` gets its first offset and first batch.
+
+    `lost_after`, ascending: the batches up to which history has been recorded as lost.
+    """
+    newest = {item.place: item for item in there}
+    found: dict[tuple[str, str, int, int, int], PrunedRange] = {}
+    for item in pruned:
+        before = newest.get(item.place)
+        joined = item
+        if before is not None and before.until_offset == item.from_offset:
+            same = bisect_left(lost_after, before.last_batch) == bisect_left(lost_after, item.last_batch)
+            if same and before.spans + item.spans <= MAX_SPANS:
+                joined = replace(
+                    before,
+                    until_offset=item.until_offset,
+                    messages=before.messages + item.messages,
+                    spans=before.spans + item.spans,
+                    last_batch=item.last_batch,
+                )
+        newest[item.place] = joined
+        found[*joined.place, joined.first_batch, joined.from_offset] = joined
+    return list(found.values())
 
 
 def _letters(ledger: PruneLedger, found: Pruned) -> Pruned:
@@ -165,10 +218,10 @@ def _letters(ledger: PruneLedger, found: Pruned) -> Pruned:
     while page := ledger.settled(after):
         gone = [item for item in page if item.gone]
         if found.executed and gone:
-            with ledger.page() as held:
-                if held is None:
+            with ledger.page() as same_log:
+                if not same_log:
                     break
-                held.remove_letters(gone)
+                ledger.remove_letters(gone)
         after, removed, kept = page[-1], removed + len(gone), kept + len(page) - len(gone)
     return replace(found, dead_letters=removed, kept={**found.kept, **({"settled_letters": kept} if kept else {})})
 

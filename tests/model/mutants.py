@@ -215,7 +215,7 @@ MUTANTS: dict[str, Mutate] = {
     "a pruned range forgets its gaps": _with("write_pruned_range", "p.gaps + excluded.gaps", "p.gaps"),
     "what was pruned before is not added to": _with("write_pruned_range", "excluded.until_offset", "p.until_offset"),
     "what a settlement has recorded as lost is pruned with what came after": _instead(
-        prune_ledger.PrunePage, "lost_after", lambda _: []
+        prune_ledger.PruneLedger, "lost_after", lambda _: []
     ),
 }
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.prune import ranges as prune_ranges
-from platform_defs.prune.ranges import PrunedRange, put_together
+from platform_defs.prune.prune import MAX_SPANS, PrunedRange, put_together
 
 Read = tuple[int, int, int, int]  # partition, from, until, batch
 
@@ -81,5 +80,5 @@ def test_what_lies_next_to_each_other_is_one_row_however_many_batches_there_were
 
 
 def test_a_row_takes_only_so_many_gaps() -> None:
-    many = [_range(0, n, n + 1, 3 * n + 3) for n in range(prune_ranges.MAX_SPANS + 1)]
+    many = [_range(0, n, n + 1, 3 * n + 3) for n in range(MAX_SPANS + 1)]
     assert len(put_together([], many, [])) == 2
