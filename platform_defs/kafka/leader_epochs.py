@@ -1,4 +1,4 @@
-"""The leader epochs that a settlement reads from a log (resolve/log_cut.py), as a protocol;
+"""The leader epochs that a settlement reads from a log (resolve/settled_log.py), as a protocol;
 kafka/epochs.py implements it.
 """
 

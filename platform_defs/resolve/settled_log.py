@@ -1,14 +1,16 @@
 """The resolution of a halt caused by the log: where each partition resumes, which offsets are skipped, what is
 recorded.
 
-Nothing is changed here (resolve/settlement.py). The decision needs a broker's answer that knows of all
-that was read, so no offset is skipped because of a stale one.
+Nothing is changed here (resolve/settlement.py). The decision needs a broker's answer that knows of all that was read,
+so no offset is skipped because of a stale one.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from math import inf
 from typing import Protocol
 
 from platform_defs.engine.ports.run_ports import Broker
@@ -24,12 +26,28 @@ from platform_defs.errors.halts import (
 )
 from platform_defs.errors.words import plural
 from platform_defs.kafka.leader_epochs import LeaderEpochs
+from platform_defs.ledger.answers import EpochRead
 from platform_defs.ledger.ledger import Ledger
 from platform_defs.offsets import PartitionView, TopicView, spell
 from platform_defs.resolve.choices import ResumeAt
-from platform_defs.resolve.decision import Decision, Positions
 from platform_defs.resolve.ledger import LogPosition, PartitionChange
-from platform_defs.resolve.log_cut import first_changed
+
+Positions = tuple[tuple[int, LogPosition], ...]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The change that resolves a halt, or a batch that fails its checks."""
+
+    explanation: str
+    steps: tuple[PartitionChange, ...] = ()
+    accept: bool = False  # the dead letters of the pending batch
+    keep_pending: bool = False
+    checks_accepted: tuple[str, ...] = ()  # blocking checks that the pending batch may fail
+    set_aside: str | None = None  # why every message of the pending batch becomes a dead letter
+    log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if new
+    registry: str | None = None  # whose next generation of schemas begins at the positions
+    without_schemas: bool = False  # messages of the pending batch without a schema become dead letters
 
 
 class Log(Broker, Protocol):
@@ -180,6 +198,44 @@ class SettledLog:
             f"first, change the contract back to {old}, run tidegate resolve {self.pipeline}, and change the topic in "
             "the contract again once they are read."
         )
+
+
+def first_changed(
+    epochs: LeaderEpochs,
+    partition: int,
+    position: int,
+    read: Sequence[EpochRead],
+    held: PartitionView,
+    seen: int | None,
+) -> int:
+    """Return the first offset below `position` at which the log no longer has what was read; `position` if there is
+    none.
+
+    Kafka's clients use OffsetForLeaderEpoch for that (KIP-320), which confluent_kafka has no call for. But messages
+    carry their leader epoch, and epochs only grow along a log: a bisection that reads single messages finds the end of
+    an epoch in the current log. Offsets read in that epoch or before, and beyond its end, were cut off. After two
+    unclean elections in a row the cut may be below the result, as for Kafka's clients.
+
+    `read` is what was read, ascending; `seen` is an end of the log below `position` that was observed before it was
+    written to again. Reads some twenty messages for each leader epoch that it examines: those since the cut, and one
+    before.
+    """
+    cut = min(position, held.end, position if seen is None else seen)
+
+    def epoch_at(offset: int) -> float:
+        found = epochs.at_or_after(partition, offset)
+        return inf if found is None else found.leader_epoch
+
+    @cache
+    def end_of(epoch: int) -> int:
+        """Return the offset after the log's last message of `epoch` or an earlier one."""
+        return held.low + bisect_right(range(held.low, held.written), epoch, key=epoch_at)
+
+    for newest, item in enumerate(reversed(read)):
+        if end_of(item.leader_epoch) >= item.until_offset:
+            return cut if newest else max(cut, item.until_offset)  # it refutes a lower end that was observed
+        cut = min(cut, end_of(item.leader_epoch))
+    return cut
 
 
 def _cuts(detail: HaltDetail) -> dict[int, int | None]:

@@ -52,9 +52,8 @@ from platform_defs.ledger.migrations import reading
 from platform_defs.offsets import PendingBatch
 from platform_defs.postgres.connection import connect
 from platform_defs.resolve.choices import BatchChoice, ResumeAt
-from platform_defs.resolve.decision import Decision, Positions
 from platform_defs.resolve.ledger import LockedPipeline, LogPosition, PartitionChange, SettlementLedger
-from platform_defs.resolve.settled_log import Log, SettledLog
+from platform_defs.resolve.settled_log import Decision, Log, Positions, SettledLog
 
 LAST = 2**63 - 1  # no offset is larger
 ABOUT_THE_LOG = (TopicRecreated, ClusterSwitched, TopicChanged, RetentionPassed, LogCut, PartitionMissing)

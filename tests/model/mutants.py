@@ -28,9 +28,8 @@ from platform_defs.offsets import PendingBatch, Position
 from platform_defs.postgres.connection import queries
 from platform_defs.prune import ledger as prune_ledger
 from platform_defs.resolve import settlement
-from platform_defs.resolve.decision import Decision
 from platform_defs.resolve.ledger import PartitionChange
-from platform_defs.resolve.settled_log import SettledLog
+from platform_defs.resolve.settled_log import Decision, SettledLog
 
 # Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. Only
 # settlements change a position's log, and they take the next epoch. Nor the comparison of forget_position with the new

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from platform_defs.kafka.leader_epochs import MessageEpoch
 from platform_defs.ledger.answers import EpochRead
 from platform_defs.offsets import PartitionView
-from platform_defs.resolve.log_cut import first_changed
+from platform_defs.resolve.settled_log import first_changed
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""The commands `tidegate resolve` and `tidegate split-batch`."""
