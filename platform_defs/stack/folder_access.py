@@ -15,7 +15,6 @@ import os
 import pwd
 import stat
 import struct
-from collections.abc import Sequence
 from pathlib import Path
 
 _ATTRIBUTE = "system.posix_acl_access"
@@ -59,7 +58,8 @@ def _grant(folder: Path, user: int) -> None:
     group = next(held for tag, held, _ in entries if tag == _GROUP_OBJ)
     others = [one for one in entries if one[0] != _MASK and one[::2] != (_USER, user)]
     limits = (_MASK, (mask or group) | _PASS, _NOBODY)
-    _store(folder, sorted([*others, (_USER, (mine or 0) | _PASS, user), limits]))
+    granted = sorted([*others, (_USER, (mine or 0) | _PASS, user), limits])
+    os.setxattr(folder, _ATTRIBUTE, _VERSION.pack(2) + b"".join(_ENTRY.pack(*one) for one in granted))
 
 
 def _entries(folder: Path) -> list[Entry]:
@@ -72,7 +72,3 @@ def _entries(folder: Path) -> list[Entry]:
         mode = folder.stat().st_mode
         return [(_USER_OBJ, mode >> 6 & 7, _NOBODY), (_GROUP_OBJ, mode >> 3 & 7, _NOBODY), (_OTHER, mode & 7, _NOBODY)]
     return [(tag, held, of) for tag, held, of in _ENTRY.iter_unpack(raw[_VERSION.size :])]
-
-
-def _store(folder: Path, entries: Sequence[Entry]) -> None:
-    os.setxattr(folder, _ATTRIBUTE, _VERSION.pack(2) + b"".join(_ENTRY.pack(*one) for one in entries))

@@ -118,8 +118,8 @@ def _context(cache: Path) -> MavenContext:
 
 
 def _download(jars: Sequence[LockedDependency], cache: Path, lock: Path, instead: str) -> None:
-    # jgo writes in place: an interrupted download, or one by two processes at once, would stay in the cache for good.
-    # So it writes beside it, and only a jar with the locked checksum is renamed into place.
+    # jgo writes in place: an interrupted download, or one by two processes at once, would stay in the cache
+    # permanently. So it writes to a folder next to it, and only a jar with the locked checksum is renamed into place.
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".tidegate-", dir=cache) as beside:
         context = _context(Path(beside))
@@ -133,8 +133,9 @@ def _download_one(jar: LockedDependency, context: MavenContext, cache: Path, loc
     try:
         arrived = component.artifact(jar.classifier or "", jar.packaging).resolve()
     except (requests.RequestException, RuntimeError, OSError) as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
-            f"the jar {name} could not be downloaded ({_first_line(error)}). Check the network, or add a Maven mirror "
+            f"the jar {name} could not be downloaded ({first_line[:200]}). Check the network, or add a Maven mirror "
             f"to [repositories] in jgo's config file; or {instead}."
         ) from error
     if not _is_as_locked(arrived, jar):
@@ -142,10 +143,6 @@ def _download_one(jar: LockedDependency, context: MavenContext, cache: Path, loc
     target = cache / _path_in_repository(jar)
     target.parent.mkdir(parents=True, exist_ok=True)
     arrived.replace(target)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def _path_in_repository(jar: LockedDependency) -> Path:

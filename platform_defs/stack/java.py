@@ -17,8 +17,11 @@ REMEDY = (
 
 def find_java() -> str:
     """Return the path of a `java` of version 17 or newer. Raises BadInput, with what to install, if there is none."""
-    java = _from_java_home() or shutil.which("java")
-    if java is None:
+    if home := os.environ.get("JAVA_HOME"):
+        java = shutil.which("java", path=os.path.join(home, "bin"))
+        if java is None:
+            raise BadInput(f"JAVA_HOME is {home}, which has no bin/java. {REMEDY}")
+    elif (java := shutil.which("java")) is None:
         raise BadInput(f"No Java was found; the embedded Kafka needs Java. {REMEDY}")
     version = java_version(java)
     if version < OLDEST:
@@ -36,13 +39,3 @@ def java_version(java: str) -> int:
     if found is None:
         raise BadInput(f"{java} -version printed no version. {REMEDY}")
     return int(found.group(1))
-
-
-def _from_java_home() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    if not home:
-        return None
-    java = shutil.which("java", path=os.path.join(home, "bin"))
-    if java is None:
-        raise BadInput(f"JAVA_HOME is {home}, which has no bin/java. {REMEDY}")
-    return java

@@ -88,7 +88,10 @@ def _running(home: Path, numbers: Sequence[int]) -> list[psutil.Process]:
 def _with_ports(home: Path, kept: Sequence[Server], missing: Sequence[int], progress: Progress) -> tuple[Server, ...]:
     """Return the brokers' ports: their current ones; for missing brokers their former ones, if they are still free."""
     reserved = {port for one in kept for port in (one.port, one.controller_port, one.internal_port) if port}
-    controllers = _controllers(home)
+    cluster = load_cluster(home)
+    # Several controllers have to find each other at their first ports. A single one may move: it elects itself.
+    several = cluster is not None and len(cluster.voters) > 1
+    controllers = dict(enumerate(cluster.controller_ports, start=1)) if cluster and several else dict[int, int]()
     reserved.update(controllers.values())
 
     def port(had: int | None) -> int:
@@ -102,14 +105,6 @@ def _with_ports(home: Path, kept: Sequence[Server], missing: Sequence[int], prog
         return Server(port=port(had.port), controller_port=controller, internal_port=port(had.internal_port))
 
     return tuple(ports(number, had) for number, had in enumerate(kept, start=1))
-
-
-def _controllers(home: Path) -> dict[int, int]:
-    """Return the controllers' ports by number, if several have to find each other at their first ports. A single one
-    may move: it elects itself.
-    """
-    cluster = load_cluster(home)
-    return dict(enumerate(cluster.controller_ports, start=1)) if cluster and len(cluster.voters) > 1 else {}
 
 
 def _fixed(number: int, port: int) -> int:

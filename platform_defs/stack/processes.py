@@ -5,8 +5,8 @@ import random
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from signal import SIGKILL as KILL
 from signal import SIGTERM
@@ -44,7 +44,7 @@ def start(
     """Start a server in its own session (a Ctrl-C in this terminal must not reach it), with its output to `log`. Its
     files are private to its user.
     """
-    with open(log, "ab", opener=_privately) as output:  # Path.open has no opener
+    with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:  # Path.open has no opener
         process = subprocess.Popen(
             list(command),
             cwd=cwd,
@@ -60,20 +60,6 @@ def start(
         )
     _started.append(process)
     return psutil.Process(process.pid)
-
-
-def _privately(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-@contextmanager
-def writing_privately() -> Generator[None]:
-    """Make all files that this process creates in the block, in any thread, private to its user."""
-    before = os.umask(PRIVATE)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def is_running(process: psutil.Process) -> bool:
@@ -105,7 +91,7 @@ def is_up(
         if now - reported >= report:
             reported = now
             progress(f"{name} is still starting, after {now - began:.0f} s")
-        time.sleep(pause)  # a server reports that it is up only when asked
+        time.sleep(pause)  # a server reports that it is up only when it is polled
     return False
 
 

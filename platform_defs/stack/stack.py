@@ -6,6 +6,7 @@ pid, and the path in its command line). `up` and `down` also find servers over t
 they recover if a server, or they themselves, were killed.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -166,9 +167,10 @@ def reset() -> list[str]:
 def status() -> StackStatus:
     """Return what is running now. Starts, changes and waits for nothing."""
     chosen = settings()
-    kept = state.load(chosen.home)
-    servers = _kafka_status(chosen, kept.kafka), _postgres_status(chosen, kept.postgres)
-    return StackStatus(*servers, _registry_status(chosen, kept.registry), chosen.home)
+    home, kept = chosen.home, state.load(chosen.home)
+    postgres = _status(chosen.postgres_url, kept.postgres, state.postgres_data(home), partial(state.postgres_url, home))
+    registry = _status(chosen.registry_url, kept.registry, state.registry_app(home), state.registry_url)
+    return StackStatus(_kafka_status(chosen, kept.kafka), postgres, registry, home)
 
 
 def with_quorum(found: StackStatus, patience: float = 2.0) -> StackStatus:
@@ -210,23 +212,15 @@ def _missing(
         from platform_defs.stack import kafka_servers as kafka
 
         starts["kafka"] = partial(kafka.start, chosen.home, kept.kafka, brokers, progress)
-    if chosen.embeds_postgres and not _postgres_runs(chosen, kept.postgres):
+    if chosen.embeds_postgres and not kept.postgres.runs_over(state.postgres_data(chosen.home)):
         from platform_defs.stack import postgres_server as postgres
 
         starts["postgres"] = partial(postgres.start, chosen.home, kept.postgres, progress)
-    if registry and chosen.embeds_registry and not _registry_runs(chosen, kept.registry):
+    if registry and chosen.embeds_registry and not kept.registry.runs_over(state.registry_app(chosen.home)):
         from platform_defs.stack import registry_server as server
 
         starts["registry"] = partial(server.start, chosen.home, kept.registry, progress)
     return starts
-
-
-def _postgres_runs(chosen: Settings, server: state.Server) -> bool:
-    return server.runs_over(state.postgres_data(chosen.home))
-
-
-def _registry_runs(chosen: Settings, server: state.Server) -> bool:
-    return server.runs_over(state.registry_app(chosen.home))
 
 
 def _stop(home: Path) -> None:
@@ -247,33 +241,23 @@ def _stop(home: Path) -> None:
 def _kafka_status(chosen: Settings, kept: Sequence[state.Server]) -> KafkaStatus:
     if not chosen.embeds_kafka:
         return KafkaStatus(chosen.kafka_bootstrap_servers, embedded=False)
-    brokers = tuple(_broker_status(chosen, kept, number) for number in range(1, len(kept) + 1))
-    running = [one for one in brokers if one.address]
-    address = ",".join(f"127.0.0.1:{one.port}" for one in kept) if running else None
-    return KafkaStatus(address, running[0].pid if running else None, brokers=brokers)
+    brokers = list[BrokerStatus]()
+    for number, one in enumerate(kept, start=1):
+        running = {"address": f"127.0.0.1:{one.port}", "pid": one.pid}
+        runs = state.broker_runs(chosen.home, kept, number)
+        brokers.append(BrokerStatus(**(running if runs else {}), id=number, rack=rack_of(number)))
+    first = next((one for one in brokers if one.address), None)
+    address = ",".join(f"127.0.0.1:{one.port}" for one in kept) if first else None
+    return KafkaStatus(address, first.pid if first else None, brokers=tuple(brokers))
 
 
-def _broker_status(chosen: Settings, kept: Sequence[state.Server], number: int) -> BrokerStatus:
-    stopped, one = BrokerStatus(id=number, rack=rack_of(number)), kept[number - 1]
-    if not state.broker_runs(chosen.home, kept, number):
-        return stopped
-    return replace(stopped, address=f"127.0.0.1:{one.port}", pid=one.pid)
-
-
-def _postgres_status(chosen: Settings, server: state.Server) -> ServerStatus:
-    if not chosen.embeds_postgres:
-        return ServerStatus(chosen.postgres_url, embedded=False)
-    if server.port is None or not _postgres_runs(chosen, server):
+def _status(own: str | None, server: state.Server, path: Path, url: Callable[[int], str]) -> ServerStatus:
+    """Return the status of the user's `own` server, or of the embedded one, which runs over `path`."""
+    if own is not None:
+        return ServerStatus(own, embedded=False)
+    if server.port is None or not server.runs_over(path):
         return ServerStatus()
-    return ServerStatus(state.postgres_url(chosen.home, server.port), server.pid)
-
-
-def _registry_status(chosen: Settings, server: state.Server) -> ServerStatus:
-    if chosen.registry_url is not None:
-        return ServerStatus(chosen.registry_url, embedded=False)
-    if server.port is None or not _registry_runs(chosen, server):
-        return ServerStatus()
-    return ServerStatus(state.registry_url(server.port), server.pid)
+    return ServerStatus(url(server.port), server.pid)
 
 
 @contextmanager
@@ -296,10 +280,11 @@ def _lock(home: Path, progress: Progress = silent) -> Generator[None]:
             "once it has ended"
         )
         raise BadInput(message) from error
+    before = os.umask(processes.PRIVATE)  # of all files that this process creates, in any thread
     try:
-        with processes.writing_privately():
-            yield
+        yield
     finally:
+        os.umask(before)
         lock.release()
 
 

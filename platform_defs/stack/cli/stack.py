@@ -10,7 +10,7 @@ import typer
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_json, progress
 
 if TYPE_CHECKING:
-    from platform_defs.stack.stack import KafkaStatus, ServerStatus, StackStatus
+    from platform_defs.stack.stack import ServerStatus, StackStatus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 SHOW_PASSWORD = typer.Option(False, "--show-password", help="Show the password in the Postgres address.")
@@ -142,19 +142,16 @@ def _print(status: StackStatus, output: Output, *, show_password: bool) -> None:
         print_json(status.as_json(show_password=show_password))
         return
     postgres = replace(status.postgres, address=status.as_json(show_password=show_password)["postgres"]["url"])
-    servers = {**_kafka_lines(status.kafka), "postgres": _line(postgres)}
+    servers = {"kafka": _line(status.kafka)}
+    if len(status.kafka.brokers) > 1:
+        servers = {f"kafka, broker {one.id} in rack {one.rack}": _line(one) for one in status.kafka.brokers}
+        if (quorum := status.kafka.quorum) is not None:
+            led = f"led by broker {quorum.leader}" if quorum.leader else f"not known: {quorum.error}"
+            servers["kafka, quorum"] = led
+    servers["postgres"] = _line(postgres)
     if status.registry.address is not None:
         servers["registry"] = _line(replace(status.registry, address=status.registry_url))
     print_fields({**servers, "home": status.home})
-
-
-def _kafka_lines(kafka: KafkaStatus) -> dict[str, str]:
-    if len(kafka.brokers) < 2:
-        return {"kafka": _line(kafka)}
-    lines = {f"kafka, broker {one.id} in rack {one.rack}": _line(one) for one in kafka.brokers}
-    if (quorum := kafka.quorum) is not None:
-        lines["kafka, quorum"] = f"led by broker {quorum.leader}" if quorum.leader else f"not known: {quorum.error}"
-    return lines
 
 
 def needs_registry() -> bool:
