@@ -80,14 +80,13 @@ class Outcome:
 
 def transfers(seed: int) -> list[Transfer]:
     """Return TRANSFERS transfers, the same for the same seed."""
-    chosen = random.Random(seed)  # noqa: S311  # made-up data
-    return [_transfer(number, chosen) for number in range(1, TRANSFERS + 1)]
-
-
-def _transfer(number: int, chosen: random.Random) -> Transfer:
-    debit, credit = chosen.sample(_ACCOUNTS, 2)
-    amount = Decimal(chosen.randint(100, 99_999)).scaleb(-2)
-    return Transfer(number=number, debit_account=debit, credit_account=credit, amount=amount)
+    chosen = random.Random(seed)  # noqa: S311  # generated data
+    made = list[Transfer]()
+    for number in range(1, TRANSFERS + 1):
+        debit, credit = chosen.sample(_ACCOUNTS, 2)
+        amount = Decimal(chosen.randint(100, 99_999)).scaleb(-2)
+        made.append(Transfer(number=number, debit_account=debit, credit_account=credit, amount=amount))
+    return made
 
 
 def crashes(seed: int) -> Sequence[Crash]:
@@ -96,7 +95,7 @@ def crashes(seed: int) -> Sequence[Crash]:
     They are more than a batch apart: with at-most-once, a crash loses the rest of its batch, and a lost transfer is
     never handled, so a crash at it would not happen.
     """
-    chosen = random.Random(seed)  # noqa: S311  # made-up data
+    chosen = random.Random(seed)  # noqa: S311  # generated data
     places: list[Place] = [*PLACES] * (CRASHES // len(PLACES))
     chosen.shuffle(places)
     width = TRANSFERS // CRASHES

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from typing_extensions import override
 
-from platform_defs.demo.groups_model import PARTITIONS, Assignment, GroupTotal, Rebalance, is_settled
 from platform_defs.demo.topic import DemoTopic, right_on_group
 from platform_defs.errors import BrokerAway, TidegateError
 from platform_defs.errors.words import plural
@@ -26,12 +25,44 @@ from platform_defs.producers.producer import Producer
 
 TOPIC = "tidegate.demo.orders"
 BILLING, AUDIT = "tidegate.demo.billing", "tidegate.demo.audit"
+PARTITIONS = 3  # of the topic
 RATE = 30  # messages a second
 SHOWN = 5  # messages of each partition that are received between two rebalances
 LIMIT = 60.0  # seconds for one step, which takes one or two
 CLOSING = 20.0  # seconds for a client to close, which takes none if Kafka is up
 
 Show = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """The partitions of a consumer, and the number of messages received since they were assigned."""
+
+    consumer: str
+    partitions: Sequence[int]
+    received: int
+
+    @property
+    def idle(self) -> bool:
+        return not self.partitions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rebalance:
+    """A group after a rebalance. `event`: a sentence about the cause."""
+
+    group: str
+    event: str
+    consumers: Sequence[Assignment]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupTotal:
+    """The number of messages that a group received."""
+
+    group: str
+    received: int  # distinct messages
+    twice: int  # of these, received more than once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,12 +301,17 @@ class GroupsDemo:
         return self.observed.wait_until(f"all partitions were assigned and delivered {SHOWN} messages", delivers)
 
     def _wait_for_all(self, group: str, sent: int) -> Sequence[Assignment]:
-        self.show(f"waiting until {group} has received {plural(sent, 'message')}")
-        orders = self.observed.orders
-        return self.observed.wait_until(
-            f"{group} received {plural(sent, 'message')}", lambda: len(orders[group]) == sent
-        )
+        orders, all_of_them = self.observed.orders, plural(sent, "message")
+        self.show(f"waiting until {group} has received {all_of_them}")
+        return self.observed.wait_until(f"{group} received {all_of_them}", lambda: len(orders[group]) == sent)
 
     def _total(self, group: str) -> GroupTotal:
         times = self.observed.orders[group].values()
         return GroupTotal(group=group, received=len(times), twice=sum(1 for number in times if number > 1))
+
+
+def is_settled(assigned: Mapping[str, Collection[int] | None]) -> bool:
+    """Return True if each partition is assigned to one consumer. `assigned`: by consumer; None during a rebalance."""
+    if any(partitions is None for partitions in assigned.values()):
+        return False
+    return sorted(one for partitions in assigned.values() for one in partitions or ()) == [*range(PARTITIONS)]

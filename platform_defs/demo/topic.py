@@ -73,7 +73,10 @@ class DemoTopic:
                 needed, place = (right_on_group(group),), f"to delete the consumer group {group}"
                 refused = refusal(reason, place, needed, self.options)
                 if refused is not None or time.monotonic() > until:
-                    raise refused or _not_deleted(group, reason)
+                    if refused is None and reason.name() == "NON_EMPTY_GROUP":
+                        what = f"the consumer group {group} has members: another demo is running on this Kafka"
+                        raise BadInput(f"{what}. Wait until it ends")
+                    raise refused or BrokerAway(f"Kafka did not delete the consumer group {group}: {reason.str()}")
             time.sleep(BETWEEN)
 
     def _existing_groups(self, admin: Any, until: float) -> list[str]:
@@ -130,11 +133,3 @@ def _failure(future: Future[None]) -> KafkaError | None:
         reason: KafkaError = error.args[0]
         return None if reason.name() == "GROUP_ID_NOT_FOUND" else reason
     return None
-
-
-def _not_deleted(group: str, reason: KafkaError) -> TidegateError:
-    if reason.name() == "NON_EMPTY_GROUP":
-        return BadInput(
-            f"the consumer group {group} has members: another demo is running on this Kafka. Wait until it ends"
-        )
-    return BrokerAway(f"Kafka did not delete the consumer group {group}: {reason.str()}")

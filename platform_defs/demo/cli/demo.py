@@ -1,7 +1,7 @@
 """`tidegate demo`: the whole way once, with the commands that a user would type, and a report of the result.
 
 Each run adds transfers; the report is about all of them, from the tables and the broker, not from what was sent.
-`tidegate demo delivery` and `tidegate demo groups` are in cli/kafka/.
+`tidegate demo delivery` and `tidegate demo groups` are in demo_delivery.py and demo_groups.py.
 """
 
 import importlib.util

@@ -12,8 +12,7 @@ from platform_defs.cli.output import Output, OutputOption, print_json, print_lin
 from platform_defs.cli.signals import exiting_at_signals
 
 if TYPE_CHECKING:
-    from platform_defs.demo.groups import GroupsReport
-    from platform_defs.demo.groups_model import Rebalance
+    from platform_defs.demo.groups import GroupsReport, Rebalance
 
 
 def groups(output: OutputOption = Output.human) -> None:
@@ -41,8 +40,7 @@ def groups(output: OutputOption = Output.human) -> None:
       left        what could not be deleted, and why, as sentences
       seconds     total duration
     """
-    from platform_defs.demo.groups import GroupsDemo
-    from platform_defs.demo.groups_model import Rebalance
+    from platform_defs.demo.groups import GroupsDemo, Rebalance
     from platform_defs.settings.settings import settings
     from platform_defs.stack import stack
     from platform_defs.stack.endpoints import kafka_alone

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from platform_defs.demo.groups import AUDIT, BILLING, TOPIC, GroupsDemo, GroupsReport
-from platform_defs.demo.groups_model import PARTITIONS
+from platform_defs.demo.groups import AUDIT, BILLING, PARTITIONS, TOPIC, GroupsDemo, GroupsReport
 from platform_defs.errors import TidegateError
 from tests.support.kafka.secured_kafka import ADMIN, SecuredKafka
 from tests.support.own_home import TIDEGATE

@@ -21,7 +21,7 @@ from platform_defs.demo.delivery_model import (
     crashes,
     transfers,
 )
-from platform_defs.demo.groups_model import is_settled
+from platform_defs.demo.groups import is_settled
 
 SEEDS = st.integers(0, 2**40)
 
