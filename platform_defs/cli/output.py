@@ -91,14 +91,19 @@ def print_answer(document: Any, shown: str | Callable[[], None], output: Output)
 def print_each(
     names: Iterable[str], show: Callable[[str], dict[str, Any]], output: Output
 ) -> Mapping[str, dict[str, Any]]:
-    """Show each pipeline, or print one JSON document for all, and return the documents by name. Exit with 1 at the end
-    if one failed.
+    """Show each pipeline, or print one JSON document: that of the only name as it is; for several, `pipelines`, and
+    `failed` with the errors. Return the documents by name. Exit with 1 at the end if one failed.
     """
-    results = results_by_name(names, show)
+    results, documents, failed = results_by_name(names, show), dict[str, dict[str, Any]](), list[dict[str, str]]()
+    for name, result in results.items():
+        if isinstance(result, TidegateError):
+            failed.append({"pipeline": name, "message": str(result)})
+        else:
+            documents[name] = result
     if output is Output.json:
-        print_documents(results)
-    documents = {name: result for name, result in results.items() if not isinstance(result, TidegateError)}
-    if len(documents) < len(results):
+        shown = [*documents.values()]
+        print_json(shown[0] if len(results) == 1 else {"pipelines": shown, "failed": failed})
+    if failed:
         raise typer.Exit(1)
     return documents
 
@@ -117,17 +122,6 @@ def results_by_name(names: Iterable[str], answer: Callable[[str], Answer]) -> di
             print_error(f"{name}: {error}")
             answers[name] = error
     return answers
-
-
-def print_documents(documents: Mapping[str, Mapping[str, Any] | TidegateError]) -> None:
-    """Print the document of the only name as it is; for several, `pipelines`, and `failed` with the errors."""
-    documents_shown = [document for document in documents.values() if not isinstance(document, TidegateError)]
-    failed = [
-        {"pipeline": name, "message": str(error)}
-        for name, error in documents.items()
-        if isinstance(error, TidegateError)
-    ]
-    print_json(documents_shown[0] if len(documents) == 1 else {"pipelines": documents_shown, "failed": failed})
 
 
 def print_table(
