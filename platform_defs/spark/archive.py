@@ -35,11 +35,8 @@ def archive() -> Path:
 def main() -> None:
     """Make the archive unless it is there. Raises BadInput without a usable Java; any other failure is only printed."""
     path = archive()
-    if not path.exists():
-        _make_or_say(path)
-
-
-def _make_or_say(path: Path) -> None:
+    if path.exists():
+        return
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -89,7 +89,10 @@ def start_session(config: dict[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     _refuse_unencrypted(spark)
-    _quiet(spark)
+    context: Any = spark.sparkContext  # the JVM has no public name
+    log4j = context._jvm.org.apache.logging.log4j
+    for name in QUOTING:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
     return spark
 
 
@@ -137,13 +140,6 @@ def _refuse_unencrypted(spark: SparkSession) -> None:
         "network, set TIDEGATE_SPARK_UNENCRYPTED=true to accept this",
         field="TIDEGATE_SPARK_MASTER",
     )
-
-
-def _quiet(spark: SparkSession) -> None:
-    context: Any = spark.sparkContext  # the JVM has no public name
-    log4j = context._jvm.org.apache.logging.log4j
-    for name in QUOTING:
-        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 class SparkResource(LazyPySparkResource):
