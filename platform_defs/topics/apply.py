@@ -14,15 +14,15 @@ from platform_defs.errors.words import plural
 from platform_defs.topics.admin import TopicAdmin
 from platform_defs.topics.declared import Declarations, Declared, declarations
 from platform_defs.topics.evidence import Witness
+from platform_defs.topics.evidence_rules import Evidence, cluster_known, read_before, same_cluster, unread_kept
 from platform_defs.topics.key_samples import sample_keys
 from platform_defs.topics.moves import Moves
 from platform_defs.topics.observed import Observed, ObservedTopic
 from platform_defs.topics.plan import Plan, plan_of
-from platform_defs.topics.rules.evidence_rules import Evidence, cluster_known, read_before, same_cluster, unread_kept
-from platform_defs.topics.rules.rules import rule_violations
-from platform_defs.topics.rules.written_keys import keys_needed, partitioner_kept, to_sample
+from platform_defs.topics.rules import rule_violations
 from platform_defs.topics.steps import Create, Seen, Step, after, made_by, same_overrides
 from platform_defs.topics.violations import Place, Violation
+from platform_defs.topics.written_keys import keys_needed, partitioner_kept, to_sample
 
 VERSION = 1  # of a plan's file
 

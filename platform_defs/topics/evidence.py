@@ -12,8 +12,8 @@ from platform_defs.ledger.answers import Reader, StatusAndPositions
 from platform_defs.ledger.ledger import Ledger
 from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.topics.declared import Declared
+from platform_defs.topics.evidence_rules import Evidence, ReadBefore, Shorter, Unread, shorter
 from platform_defs.topics.observed import Observed
-from platform_defs.topics.rules.evidence_rules import Evidence, ReadBefore, Shorter, Unread, shorter
 
 NO_POSTGRES = "Postgres, which has the pipelines' positions, is not running (start it with tidegate stack up)"
 

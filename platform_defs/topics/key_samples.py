@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from platform_defs.kafka.source import READING
 from platform_defs.topics.observed import ObservedTopic
-from platform_defs.topics.rules.written_keys import Sample
+from platform_defs.topics.written_keys import Sample
 
 SECONDS = 5.0  # for all topics together: what is not read by then is not evaluated
 PARTITIONS = 4  # of a topic

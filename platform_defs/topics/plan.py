@@ -24,7 +24,7 @@ class Plan:
 
 def plan_of(declared: Iterable[Declared], observed: Observed) -> Plan:
     """Return the plan that makes each topic as declared. It is not applied if a rule refuses it
-    (topics/rules/rules.py).
+    (topics/rules.py).
     """
     steps = [step for one in declared for step in _steps(one, observed)]
     steps.sort(key=lambda step: ORDER.index(step.step))

@@ -16,9 +16,9 @@ from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.topics.apply import Topics
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.evidence import Witness
+from platform_defs.topics.evidence_rules import Unread, same_cluster
 from platform_defs.topics.observed import Observed, ObservedTopic
 from platform_defs.topics.plan import plan_of
-from platform_defs.topics.rules.evidence_rules import Unread, same_cluster
 
 MAX_NAMED = 10  # pipelines in one sentence
 State = Literal["as_declared", "differs", "missing", "not_declared", "hidden"]

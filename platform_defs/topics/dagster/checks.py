@@ -25,7 +25,7 @@ from platform_defs.topics.dagster.assets import Topic
 from platform_defs.topics.declared import Declared, declarations
 from platform_defs.topics.observed import Observed, ObservedTopic
 from platform_defs.topics.plan import plan_of
-from platform_defs.topics.rules.rules import rule_violations
+from platform_defs.topics.rules import rule_violations
 
 OP = "check_topics"
 PLAN = "`tidegate topics plan` shows what to do"

@@ -14,10 +14,10 @@ from platform_defs.contract.reader.odcs import load
 from platform_defs.contract.reader.topics_file import read_topics_file
 from platform_defs.errors import BadInput
 from platform_defs.ledger.answers import Reader
+from platform_defs.topics import rules
 from platform_defs.topics.declared import Declared, created, declarations, first_made
+from platform_defs.topics.evidence_rules import Evidence, Shorter, Unread, same_cluster, shorter, unread_kept
 from platform_defs.topics.observed import Observed
-from platform_defs.topics.rules import rules
-from platform_defs.topics.rules.evidence_rules import Evidence, Shorter, Unread, same_cluster, shorter, unread_kept
 from platform_defs.topics.steps import Create
 from platform_defs.topics.violations import Place, Violation
 from tests.unit.contract.contract_mistakes import GOOD

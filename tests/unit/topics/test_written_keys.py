@@ -7,7 +7,8 @@ import pytest
 
 from platform_defs.ledger.answers import Reader
 from platform_defs.topics.declared import Declared
-from platform_defs.topics.rules.written_keys import (
+from platform_defs.topics.violations import Place
+from platform_defs.topics.written_keys import (
     Sample,
     keys_needed,
     murmur2,
@@ -15,7 +16,6 @@ from platform_defs.topics.rules.written_keys import (
     to_sample,
     written_by,
 )
-from platform_defs.topics.violations import Place
 from tests.unit.topics.topic_model import cluster, topic
 
 KEYS = [f"key-{number}".encode() for number in range(40)]

@@ -1,7 +1,7 @@
 """The rules for declared topics: each is a function from a declaration and the observed cluster to violations.
 
 A violation names the file and line of the key at fault, and the remedy. The rules that need more than the cluster's
-description, such as the unread messages of pipelines, are in topics/rules/evidence_rules.py.
+description, such as the unread messages of pipelines, are in topics/evidence_rules.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -11,7 +11,7 @@ from platform_defs.ledger.answers import Reader
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, same_value, setting
 from platform_defs.topics.plan import Plan
-from platform_defs.topics.rules.rules import DELAY, POLICY, TOMBSTONES, said, tombstones_kept
+from platform_defs.topics.rules import DELAY, POLICY, TOMBSTONES, said, tombstones_kept
 from platform_defs.topics.violations import Violation
 
 AGE, SIZE, NEVER = "retention.ms", "retention.bytes", "-1"

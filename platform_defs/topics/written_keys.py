@@ -7,7 +7,7 @@ from typing import Literal
 
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, ObservedTopic
-from platform_defs.topics.rules.rules import POLICY, said
+from platform_defs.topics.rules import POLICY, said
 from platform_defs.topics.violations import Violation
 
 Hash = Literal["crc32", "murmur2"]

@@ -1,1 +1,0 @@
-"""The rules that a plan of topics must keep. Pure."""
