@@ -226,22 +226,28 @@ def _check(topic: dg.AssetKey, readings: Sequence[Reading], survey: GroupSurvey)
         "counted)."
     )
     none = " ".join([good, *survey.incomplete])
-    return dg.AssetCheckEvaluation(
-        asset_key=topic,
-        check_name=GROUPS_WITHIN_RETENTION,
-        passed=not bad,
-        severity=dg.AssetCheckSeverity.WARN,
-        description=". ".join(clauses) if bad else none,
-        metadata={"at_risk": ", ".join(bad) or "none"},
-    )
+    message, severity = (". ".join(clauses), dg.AssetCheckSeverity.WARN) if bad else (none, None)
+    return evaluation(topic, GROUPS_WITHIN_RETENTION, message, severity, {"at_risk": ", ".join(bad) or "none"})
 
 
 def _not_known(topic: dg.AssetKey, why: str) -> dg.AssetCheckEvaluation:
+    warn, unknown = dg.AssetCheckSeverity.WARN, {"state": "unknown"}
+    return evaluation(topic, GROUPS_WITHIN_RETENTION, f"Not known: {why}", warn, unknown)
+
+
+def evaluation(
+    topic: dg.AssetKey,
+    name: str,
+    message: str,
+    severity: dg.AssetCheckSeverity | None,
+    metadata: Mapping[str, int | str],
+) -> dg.AssetCheckEvaluation:
+    """Return the evaluation of the check `name` of a topic; passed without a `severity`."""
     return dg.AssetCheckEvaluation(
         asset_key=topic,
-        check_name=GROUPS_WITHIN_RETENTION,
-        passed=False,
-        severity=dg.AssetCheckSeverity.WARN,
-        description=f"Not known: {why}",
-        metadata={"state": "unknown"},
+        check_name=name,
+        passed=severity is None,
+        severity=severity or dg.AssetCheckSeverity.WARN,
+        description=message,
+        metadata=dict(metadata),
     )

@@ -19,8 +19,9 @@ from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.kafka.client.admin_client import override
 from platform_defs.kafka.client.refusals import refusal
 from platform_defs.kafka.client.rights import Right, on_cluster
+from platform_defs.kafka.observed import Partition
 from platform_defs.kafka.topic_views import KafkaTopics, is_error
-from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
+from platform_defs.topics.observed import Observed, ObservedTopic, same_value
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Step
 
 SHOWN = 60.0  # seconds within which a change is in every description
@@ -39,8 +40,8 @@ class TopicAdmin(KafkaTopics):
     def observe(self, topics: Iterable[str]) -> Observed:
         """Return the cluster with the existing topics among `topics`. Raises for one that may not be described."""
         observed, refused = self.observe_all(topics)
-        if refused:
-            raise next(iter(refused.values()))
+        for error in refused.values():
+            raise error
         return observed
 
     def observe_all(self, topics: Iterable[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
@@ -66,8 +67,8 @@ class TopicAdmin(KafkaTopics):
             self._ask([step for step in steps if isinstance(step, kind)], check=True)
 
     def apply(self, steps: Sequence[Step], show: Show = lambda _: None) -> None:
-        """Execute the steps except reassignments (platform_defs/topics/moves.py), in their order, and
-        wait until each is visible. What was done stays done if one fails.
+        """Execute the steps except reassignments (platform_defs/topics/apply.py), in their order, and wait until each
+        is visible. What was done stays done if one fails.
         """
         for kind in (Create, SetConfig, AddPartitions):
             chosen = [step for step in steps if isinstance(step, kind)]
@@ -112,8 +113,8 @@ class TopicAdmin(KafkaTopics):
         Not `configured`: without settings, which need a separate right.
         """
         found, refused = self._each(names, configured=configured)
-        if refused:
-            raise next(iter(refused.values()))
+        for error in refused.values():
+            raise error
         return found
 
     def _each(
@@ -128,12 +129,8 @@ class TopicAdmin(KafkaTopics):
         settings: dict[str, Any] = self._configured(wanted) if wanted else {name: {} for name in there}
         answers = {name: item if is_error(item) else settings[name] for name, item in described.items()}
         found = {name: _observed(described[name], item) for name, item in answers.items() if not is_error(item)}
-        wrong = {
-            name: message
-            for name, message in answers.items()
-            if is_error(message) and not isinstance(message, TopicMissing)
-        }
-        return found, wrong
+        wrong = {name: item for name, item in answers.items() if name not in found}
+        return found, {name: error for name, error in wrong.items() if not isinstance(error, TopicMissing)}
 
     def names(self) -> Iterable[str]:
         """Return the name of every topic that this user may describe."""
@@ -157,28 +154,23 @@ class TopicAdmin(KafkaTopics):
         """Send one request for all the steps, which have one kind. Raises the first refusal after all were answered."""
         if not steps:
             return
+        admin, how = self._admin(), {"request_timeout": ASKED, "validate_only": check}
+        requests = [_request(step) for step in steps]
+        if isinstance(steps[0], SetConfig):
+            answers = admin.incremental_alter_configs(requests, **how)
+            futures = {resource.name: future for resource, future in answers.items()}
+        elif isinstance(steps[0], Create):
+            futures = admin.create_topics(requests, **how)
+        else:
+            futures = admin.create_partitions(requests, **how)
         failed = list[TidegateError]()
-        for step, future in self._asked(steps, check):
+        for topic, future in futures.items():
             try:
-                self._done(future, step.topic, "change" if not isinstance(step, Create) else "create")
+                self._done(future, topic, "create" if isinstance(steps[0], Create) else "change")
             except TidegateError as error:
                 failed.append(error)
         if failed:
             raise failed[0]
-
-    def _asked(self, steps: Sequence[Step], check: bool) -> list[tuple[Step, "Future[Any]"]]:
-        admin, how = self._admin(), {"request_timeout": ASKED, "validate_only": check}
-        first, by_topic = steps[0], {step.topic: step for step in steps}
-        if isinstance(first, Create):
-            found = admin.create_topics([_new_topic(step) for step in steps if isinstance(step, Create)], **how)
-        elif isinstance(first, SetConfig):
-            wanted = [_resource(step) for step in steps if isinstance(step, SetConfig)]
-            answers = admin.incremental_alter_configs(wanted, **how)
-            found = {resource.name: future for resource, future in answers.items()}
-        else:
-            wanted = [_new_partitions(step) for step in steps if isinstance(step, AddPartitions)]
-            found = admin.create_partitions(wanted, **how)
-        return [(by_topic[name], future) for name, future in found.items()]
 
     def _done(self, future: "Future[Any]", topic: str, what: str) -> None:
         try:
@@ -245,35 +237,39 @@ REFUSALS = {
 
 
 def _observed(described: Any, config: Mapping[str, Any]) -> ObservedTopic:
-    ids = sorted(described.partitions, key=lambda item: item.id)
     own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    partitions = (
+        Partition(
+            topic=described.name,
+            number=one.id,
+            leader=one.leader and one.leader.id,
+            replicas=tuple(node.id for node in one.replicas),
+            in_sync=tuple(node.id for node in one.isr),
+        )
+        for one in sorted(described.partitions, key=lambda one: one.id)
+    )
     return ObservedTopic(
         str(described.topic_id),
-        tuple(_partition(item) for item in ids),
+        tuple(partitions),
         {name: entry.value for name, entry in config.items() if entry.source == own and entry.value is not None},
         {name: entry.value for name, entry in config.items() if entry.value is not None},
     )
 
 
-def _partition(item: Any) -> PartitionState:
-    replicas, in_sync = (tuple(node.id for node in nodes) for nodes in (item.replicas, item.isr))
-    return PartitionState(replicas, in_sync, item.leader and item.leader.id)
-
-
-def _new_topic(step: Create) -> NewTopic:
-    """Return the new topic. -1: the cluster's default (KIP-464)."""
-    return NewTopic(step.topic, step.partitions or -1, step.replication_factor or -1, config=dict(step.config))
-
-
-def _resource(step: SetConfig) -> ConfigResource:
-    entries = [override(name, value.becomes) for name, value in step.config.items()]
-    return ConfigResource(ResourceType.TOPIC, step.topic, incremental_configs=entries)
-
-
-def _new_partitions(step: AddPartitions) -> NewPartitions:
-    if step.replicas is None:
-        return NewPartitions(step.topic, step.becomes)
-    return NewPartitions(step.topic, step.becomes, [list(one) for one in step.replicas])
+def _request(step: Step) -> Any:
+    """Return the step as confluent-kafka takes it. -1: the cluster's default (KIP-464)."""
+    match step:
+        case Create():
+            config = dict(step.config)
+            return NewTopic(step.topic, step.partitions or -1, step.replication_factor or -1, config=config)
+        case SetConfig():
+            entries = [override(name, value.becomes) for name, value in step.config.items()]
+            return ConfigResource(ResourceType.TOPIC, step.topic, incremental_configs=entries)
+        case AddPartitions():
+            replicas = {} if step.replicas is None else {"replica_assignment": [list(one) for one in step.replicas]}
+            return NewPartitions(step.topic, step.becomes, **replicas)
+        case _:
+            raise TypeError(step)
 
 
 class _MadeJustNow(BadInput):

@@ -1,30 +1,33 @@
 """The operations of `tidegate topics`: observe, plan, check, and apply a plan that no rule refuses."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from platform_defs.cluster.ledger import TopicsLedger
+from platform_defs.cluster.observe import Look
+from platform_defs.cluster.reassign import Progress, Reassigning, Record
+from platform_defs.cluster.reassignment import THROTTLE, Reassignment, TopicPlan
 from platform_defs.contract.reader.catalogue import BrokenContract, read_contracts
 from platform_defs.contract.reader.topics_file import NAME, read_topics_file
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, BrokerAway, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.topics.admin import TopicAdmin
 from platform_defs.topics.declared import Declarations, Declared, declarations
 from platform_defs.topics.evidence import Witness
 from platform_defs.topics.evidence_rules import Evidence, cluster_known, read_before, same_cluster, unread_kept
-from platform_defs.topics.key_samples import sample_keys
-from platform_defs.topics.moves import Moves
 from platform_defs.topics.observed import Observed, ObservedTopic
 from platform_defs.topics.plan import Plan, plan_of
 from platform_defs.topics.rules import rule_violations
-from platform_defs.topics.steps import Create, Seen, Step, after, made_by, same_overrides
+from platform_defs.topics.steps import Create, Reassign, Seen, Step, after, made_by, same_overrides
 from platform_defs.topics.violations import Place, Violation
-from platform_defs.topics.written_keys import keys_needed, partitioner_kept, to_sample
+from platform_defs.topics.written_keys import keys_needed, partitioner_kept, sample_keys, to_sample
 
 VERSION = 1  # of a plan's file
+MOVED = 3600.0  # seconds after which an apply stops waiting; the moves continue
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,6 @@ class Topics:
     ledger: str | None  # the URL of its database
     only: tuple[str, ...] = ()
     home: Path = Path()  # the folder of the record of moves
-
-    @property
-    def moves(self) -> Moves:
-        """The mover of replicas."""
-        return Moves(self.admin.options, self.home, self.ledger)
 
     def declared(self) -> Declarations:
         """Return the declarations. Raises BadInput for a topics.yaml that cannot be read, for a name of `only` that
@@ -142,11 +140,40 @@ class Topics:
                 raise
             what = f"{error.problem}. Nothing was changed"
             raise BadInput(what, file=place.file, line=place.line, field=place.field) from error
-        self.moves.check(checked.plan)
+        moves = reassignment_of(checked.plan)
+        if moves.topics:
+            self._reassigning.check(moves)
         if self.ledger is not None and not checked.evidence.unknown:
             TopicsLedger(self.ledger).keep_cluster(checked.plan.cluster_id, instead=allowed.new_cluster is not None)
         self.admin.apply(checked.plan.steps, show)
-        self.moves.do(checked.plan, show)
+        if moves.topics:
+            self._move(moves, show)
+
+    def _move(self, moves: Reassignment, show: Callable[[str], None]) -> None:
+        """Move replicas, and wait for the end. Raises BrokerAway if it has not ended within MOVED seconds."""
+
+        def show_progress(at: Progress) -> None:
+            show(f"{plural(len(at.moving), 'partition')} in progress and {len(at.waiting)} waiting")
+
+        begun = self._reassigning.begin(moves, THROTTLE)
+        ended = self._reassigning.wait(begun.kept, MOVED, show_progress)
+        if ended is None or ended.kept.state == "under way":
+            raise BrokerAway(
+                f"replicas are still being moved, or have not started to move, after {MOVED:g} s. Run tidegate "
+                "cluster reassign status, which also completes the reassignment (throttles, leader election), then "
+                "run this command again"
+            )
+
+    def finish_moves(self) -> None:
+        """End the reassignment of a killed apply, if its replicas have moved: its throttles would stay."""
+        with suppress(TidegateError):  # another cluster's, or no broker answers: `cluster reassign status` reports it
+            kept = self._reassigning.kept()
+            if kept is not None and kept.state == "under way":
+                self._reassigning.status(kept)
+
+    @property
+    def _reassigning(self) -> Reassigning:
+        return Reassigning(Look(self.admin.options), Record(self.home, self.ledger))
 
     def still(self, stored: Plan, checked: CheckedPlan) -> None:
         """Raise BadInput unless the stored plan, or the rest of it, is what must be done now."""
@@ -158,6 +185,24 @@ class Topics:
             raise BadInput(
                 f"the plan is out of date: {changed}. Nothing was changed. Make a new one: tidegate topics plan"
             )
+
+
+def reassignment_of(plan: Plan) -> Reassignment:
+    """Return the moves of a plan as a reassignment."""
+    steps = [step for step in plan.steps if isinstance(step, Reassign)]
+    topics = ((step, seen.topic_id) for step in steps if (seen := plan.topics[step.topic]) is not None)
+    return Reassignment(
+        plan.cluster_id,
+        tuple(
+            TopicPlan(
+                step.topic,
+                topic_id,
+                {move.partition: move.observed for move in step.moves},
+                {move.partition: move.becomes for move in step.moves},
+            )
+            for step, topic_id in topics
+        ),
+    )
 
 
 def store(plan: Plan, path: Path) -> None:

@@ -3,16 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from platform_defs.kafka.observed import Replicas
-
-
-@dataclass(frozen=True)
-class PartitionState:
-    """A partition's replicas; `leader` is None if it has none."""
-
-    replicas: Replicas
-    in_sync: Replicas = ()
-    leader: int | None = None
+from platform_defs.kafka.observed import Partition, Replicas
 
 
 @dataclass(frozen=True)
@@ -20,7 +11,7 @@ class ObservedTopic:
     """One topic. `overrides` are the settings set for it, `effective` all settings in effect."""
 
     topic_id: str
-    partitions: tuple[PartitionState, ...]  # by number
+    partitions: tuple[Partition, ...]  # by number
     overrides: Mapping[str, str] = field(default_factory=dict[str, str])
     effective: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -5,19 +5,29 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from platform_defs.cli.options import ExpectOption
-from platform_defs.cli.output import Output, OutputOption, print_answer, progress
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    print_answer,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
 from platform_defs.cli.proposals import refuse_unexpected
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
 from platform_defs.topics.cli.describe import describe
 
 if TYPE_CHECKING:
-    from platform_defs.topics.apply import Topics
+    from platform_defs.topics.apply import CheckedPlan, Topics
+    from platform_defs.topics.topic_list import TopicList
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -70,11 +80,10 @@ def list_(output: OutputOption = Output.human) -> None:
       changes     what tidegate topics apply would do, as sentences
       problem     why it is hidden, as a sentence; else null
     """
-    from platform_defs.topics.cli.answer import print_topics
     from platform_defs.topics.topic_list import list_topics
 
     listed = list_topics(_topics())
-    print_answer(asdict(listed), lambda: print_topics(listed), output)
+    print_answer(asdict(listed), lambda: _print_topics(listed), output)
 
 
 app.command()(describe)
@@ -113,10 +122,9 @@ def plan(
                   the observed state and the new one
     """
     from platform_defs.topics.apply import Allowed, store
-    from platform_defs.topics.cli.answer import print_checked
 
     checked = _topics(topic).plan(Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ())))
-    print_checked(checked, output)
+    _print_checked(checked, output)
     if checked.refused:
         raise typer.Exit(1)
     if file is not None:
@@ -156,19 +164,18 @@ def apply(
     JSON: as tidegate topics plan, plus applied
     """
     from platform_defs.topics.apply import Allowed, stored
-    from platform_defs.topics.cli.answer import checked_json, print_checked
 
     allowed = Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ()))
     if file is not None and not file.exists():
         raise typer.BadParameter(f"there is no file {file}. To apply one topic: tidegate topics apply --topic {file}")
     kept = stored(file) if file else None
     topics = _topics([*kept.topics] if kept else topic)
-    topics.moves.finish()
+    topics.finish_moves()
     checked = topics.plan(allowed)
     if kept is not None:
         topics.still(kept, checked)
     if output is Output.human or checked.refused:
-        print_checked(checked, output)
+        _print_checked(checked, output)
     if checked.refused:
         raise typer.Exit(1)
     if checked.plan.steps and not yes:
@@ -176,14 +183,14 @@ def apply(
         shown, checked = checked.plan, topics.plan(allowed)
         topics.still(shown, checked)
         if checked.refused:
-            print_checked(checked, output)
+            _print_checked(checked, output)
             raise typer.Exit(1)
     if checked.plan.steps:
         with progress() as show:
             topics.apply(checked, allowed, show)
     if output is Output.json or checked.plan.steps:
         done = f"Applied to {plural(len(checked.plan.topics), 'topic')}."
-        print_answer({**checked_json(checked), "applied": True}, done, output)
+        print_answer({**_checked_json(checked), "applied": True}, done, output)
 
 
 @app.command("import")
@@ -248,8 +255,62 @@ def delete(
     print_answer(answer, f"{topic} ({found.topic_id}) was deleted, with {size}.", output)
 
 
+def _print_checked(checked: CheckedPlan, output: Output) -> None:
+    """Print the steps, then the violations of the rules."""
+    if output is Output.json:
+        print_json(_checked_json(checked))
+        return
+    for step in checked.plan.steps:
+        print_line(f"{step.topic}: {step.sentence()}")
+    for violation in checked.violations:
+        print_error(str(violation))
+    if checked.refused:
+        print_error("Nothing can be applied until you fix the refused items above.")
+    elif not checked.plan.steps:
+        print_line("Nothing to do: every topic exists and is as declared.")
+
+
+def _checked_json(checked: CheckedPlan) -> dict[str, Any]:
+    """Return the document of `tidegate topics plan -o json`."""
+    nowhere = {"file": None, "line": None, "field": None}
+    violations = [
+        {"severity": one.severity, "rule": one.rule, "topic": one.topic or None, "message": one.message}
+        | (asdict(one.place) if one.place else nowhere)
+        for one in checked.violations
+    ]
+    return {"refused": checked.refused, "violations": violations, "plan": asdict(checked.plan)}
+
+
+def _print_topics(listed: TopicList) -> None:
+    """Print a line for each topic, then its overrides, and what differs."""
+    heads = ["topic", "state", "partitions", "replicas", "bytes (all replicas)", "contract"]
+    rows = [
+        (
+            one.topic,
+            one.state.replace("_", " "),
+            one.partitions,
+            one.replication_factor,
+            None if one.size is None else f"{one.size:,}",
+            ", ".join(one.pipelines) or one.where,
+        )
+        for one in listed.topics
+    ]
+    print_table(heads, rows)
+    for one in listed.topics:
+        if one.config:
+            overrides = ", ".join(f"{name} {value}" for name, value in sorted(one.config.items()))
+            print_line(f"{one.topic} overrides {overrides}")
+    if listed.sizes_unknown:
+        print_error(f"byte counts are unavailable: {listed.sizes_unknown}")
+    for one in listed.topics:
+        for change in one.changes:
+            print_line(f"{one.topic}: {change}")
+        if one.problem:
+            print_error(one.problem)
+
+
 def _topics(only: list[str] | None = None) -> Topics:
-    """Return the topics. Kafka is needed; Postgres, which has the pipelines' positions, may be away."""
+    """Return the topics. Kafka is needed; Postgres, which has the pipelines' positions, may be unavailable."""
     from platform_defs.settings.settings import settings
     from platform_defs.stack.endpoints import kafka_alone, ledger_if_any
     from platform_defs.topics.admin import TopicAdmin

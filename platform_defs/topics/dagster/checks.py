@@ -1,11 +1,12 @@
 """Checks of each topic that never block: `topic_matches_contract`, that the topic is as its contracts declare it;
 `replicas_in_sync`, that it would survive the loss of a broker now; and `groups_within_retention`, that consumer groups
-read messages before these are deleted (groups/dagster_checks.py). While Kafka is away, all fail.
+read messages before these are deleted (groups/dagster_checks.py). While Kafka is unavailable, all fail.
 
-The sensor of topics reports them with what it records; they can be run by hand too.
+The sensor of topics reports them with what it records; you can run them yourself too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 
 import dagster as dg
@@ -15,9 +16,8 @@ from platform_defs.contract.model.reserved import GROUPS_WITHIN_RETENTION, REPLI
 from platform_defs.dagster.run_session import RunSession
 from platform_defs.errors import BrokerAway, TidegateError, TopicMissing
 from platform_defs.errors.words import plural
-from platform_defs.groups.dagster_checks import group_checks, group_client, survey_groups
+from platform_defs.groups.dagster_checks import evaluation, group_checks, group_client, survey_groups
 from platform_defs.kafka.observed import Observed as Cluster
-from platform_defs.kafka.observed import Partition
 from platform_defs.pipelines.reporting.halts import as_result
 from platform_defs.stack.endpoints import Endpoints, connection
 from platform_defs.topics.admin import TopicAdmin
@@ -115,10 +115,10 @@ def evaluations(topics: Sequence[Topic], admin: TopicAdmin) -> list[dg.AssetChec
 
 
 def unknown(topics: Sequence[Topic], why: TidegateError) -> list[dg.AssetCheckEvaluation]:
-    """Return all checks of each topic, failed: Kafka is away, and its last answer may no longer be true."""
+    """Return all checks of each topic, failed: Kafka is unavailable, and its last answer may no longer be true."""
     message = f"Not known: {why}"
     return [
-        _evaluation(topic.key, name, message, dg.AssetCheckSeverity.ERROR, {"state": "unknown"})
+        evaluation(topic.key, name, message, dg.AssetCheckSeverity.ERROR, {"state": "unknown"})
         for topic in topics
         for name in (TOPIC_MATCHES, REPLICAS_IN_SYNC, GROUPS_WITHIN_RETENTION)
     ]
@@ -139,11 +139,17 @@ def compare_topics(topics: Sequence[Topic], observed: Observed) -> list[dg.Asset
 def _matches(
     topic: Topic, declared: Declared | None, observed: Observed, contradicted: str | None
 ) -> dg.AssetCheckEvaluation:
-    differences = [contradicted] if contradicted else _differences(declared, observed) if declared else []
+    differences = list[str]()
     if topic.name not in observed.topics:
         differences = [str(TopicMissing.named(topic.name))]
+    elif contradicted:
+        differences = [contradicted]
+    elif declared:  # what the plan would change, and what no plan can
+        differences = [step.sentence() for step in plan_of([declared], observed).steps]
+        violations = rule_violations({declared.topic: declared}, observed)
+        differences += [violation.message for violation in violations if violation.severity == "refuse"]
     message = f"{topic.name} is as declared." if declared else f"No contract declares settings for {topic.name}."
-    return _evaluation(
+    return evaluation(
         topic.key,
         TOPIC_MATCHES,
         f"{'; '.join(differences)}. {PLAN}" if differences else message,
@@ -152,15 +158,10 @@ def _matches(
     )
 
 
-def _differences(declared: Declared, observed: Observed) -> list[str]:
-    """Return what the plan would change, and what no plan can."""
-    steps = [step.sentence() for step in plan_of([declared], observed).steps]
-    violations = rule_violations({declared.topic: declared}, observed)
-    return steps + [violation.message for violation in violations if violation.severity == "refuse"]
-
-
 def _in_sync(topic: Topic, there: ObservedTopic) -> dg.AssetCheckEvaluation:
-    states = partition_health(Cluster("", (), tuple(_partitions(topic.name, there)), None))
+    least = int(there.effective.get(LEAST, "1"))
+    partitions = tuple(replace(one, min_in_sync=least) for one in there.partitions)
+    states = partition_health(Cluster("", (), partitions, None))
     counts, bad = count(states), worst(states)
     refused = [item for item in bad if item.state in (State.offline, State.under_min_in_sync)]
     severity = dg.AssetCheckSeverity.ERROR if refused else dg.AssetCheckSeverity.WARN if bad else None
@@ -170,13 +171,7 @@ def _in_sync(topic: Topic, there: ObservedTopic) -> dg.AssetCheckEvaluation:
         "under_replicated": counts.under_replicated,
         "partitions": counts.partitions,
     }
-    return _evaluation(topic.key, REPLICAS_IN_SYNC, _in_words(bad, counts.partitions), severity, numbers)
-
-
-def _partitions(topic: str, there: ObservedTopic) -> Iterator[Partition]:
-    least = int(there.effective.get(LEAST, "1"))
-    for number, one in enumerate(there.partitions):
-        yield Partition(topic, number, one.leader, one.replicas, one.in_sync, least)
+    return evaluation(topic.key, REPLICAS_IN_SYNC, _in_words(bad, counts.partitions), severity, numbers)
 
 
 def _in_words(bad: Sequence[PartitionHealth], partitions: int) -> str:
@@ -191,21 +186,4 @@ def _in_words(bad: Sequence[PartitionHealth], partitions: int) -> str:
     return (
         f"{first.partition} {what.get(first.state, missing)}. `tidegate cluster health` lists all of them, with "
         "remedies"
-    )
-
-
-def _evaluation(
-    topic: dg.AssetKey,
-    name: str,
-    message: str,
-    severity: dg.AssetCheckSeverity | None,
-    metadata: Mapping[str, int | str],
-) -> dg.AssetCheckEvaluation:
-    return dg.AssetCheckEvaluation(
-        asset_key=topic,
-        check_name=name,
-        passed=severity is None,
-        severity=severity or dg.AssetCheckSeverity.WARN,
-        description=message,
-        metadata=dict(metadata),
     )

@@ -13,11 +13,12 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.topic import TopicKeys
 from platform_defs.dagster.keys import topic_key
 from platform_defs.errors import BadInput, BrokerAway, LedgerAway
+from platform_defs.kafka.observed import Partition
 from platform_defs.topics.dagster.assets import by_topic
 from platform_defs.topics.dagster.checks import evaluations, topic_admin
 from platform_defs.topics.dagster.sensor import observe_topics
-from platform_defs.topics.key_samples import sample_keys
-from platform_defs.topics.observed import ObservedTopic, PartitionState
+from platform_defs.topics.observed import ObservedTopic
+from platform_defs.topics.written_keys import sample_keys
 from tests.support.world import KeptSpark, World, transfers
 
 CHECKS = ("topic_matches_contract", "replicas_in_sync", "groups_within_retention")
@@ -121,7 +122,7 @@ def test_a_topic_that_cannot_be_described_hides_no_other(world: World) -> None:
 def test_a_topic_that_cannot_be_read_leaves_the_keys_of_others_to_be_sampled(world: World) -> None:
     pipeline = world.new_pipeline(partitions=1)
     world.send(pipeline, transfers(3), partition=0)
-    one = ObservedTopic("id", (PartitionState((1,)),))
+    one = ObservedTopic("id", (Partition("t", 0, None, (1,), ()),))
     found = sample_keys(world.endpoints.kafka_options(), {"no.such.topic": one, pipeline.contract.topic: one})
     sampled = found[pipeline.contract.topic]
     assert len(sampled.keys) + sampled.keyless > 0

@@ -24,7 +24,7 @@ from platform_defs.cluster.reassignment import (
 )
 from platform_defs.errors import BadInput
 from platform_defs.kafka.observed import Broker, Moving, Observed, Partition
-from platform_defs.topics.moves import reassignment_of
+from platform_defs.topics.apply import reassignment_of
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.steps import AddPartitions, Move, Reassign, Seen
 

@@ -7,21 +7,22 @@ import pytest
 
 from platform_defs.code_location import compose
 from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
+from platform_defs.kafka.observed import Partition
 from platform_defs.settings.contracts import find_pipeline
 from platform_defs.topics.dagster.assets import Topic
 from platform_defs.topics.dagster.checks import compare_topics
-from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState
+from platform_defs.topics.observed import Observed, ObservedTopic
 
 NAME = "bank.transfers"
 WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
-WHOLE = PartitionState((1, 2, 3), (1, 2, 3), 1)
+WHOLE = Partition(NAME, 0, 1, (1, 2, 3), (1, 2, 3))
 
 
 def topic(keys: TopicKeys) -> Topic:
     return Topic(NAME, (replace(find_pipeline("bank_transfers").contract, topic_keys=keys),))
 
 
-def checks(keys: TopicKeys, *partitions: PartitionState, **overrides: str) -> dict[str, dg.AssetCheckEvaluation]:
+def checks(keys: TopicKeys, *partitions: Partition, **overrides: str) -> dict[str, dg.AssetCheckEvaluation]:
     config = {name.replace("_", "."): value for name, value in overrides.items()}
     there = ObservedTopic("id", partitions, config, {"min.insync.replicas": "2", **config})
     observed = Observed("cluster", {1: "a", 2: "b", 3: "c"}, {NAME: there} if partitions else {})
@@ -69,7 +70,7 @@ def test_a_topic_that_does_not_exist_is_said_and_has_no_replicas() -> None:
     ],
 )
 def test_replicas_that_are_missing_are_a_warning_and_refused_writes_an_error(
-    partition: PartitionState, severity: dg.AssetCheckSeverity | None, message: str
+    partition: Partition, severity: dg.AssetCheckSeverity | None, message: str
 ) -> None:
     found = checks(NO_KEYS, WHOLE, partition)["replicas_in_sync"]
     assert (found.passed, None if found.passed else found.severity) == (severity is None, severity)

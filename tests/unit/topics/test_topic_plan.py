@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from platform_defs.kafka.observed import Partition
 from platform_defs.ledger.answers import Reader
 from platform_defs.topics.apply import plan_staleness
 from platform_defs.topics.declared import Declared
-from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
+from platform_defs.topics.observed import Observed, ObservedTopic, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
 from platform_defs.topics.plan import Plan, plan_of
 from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig
@@ -132,7 +133,7 @@ def test_a_topic_that_came_to_be_otherwise_than_planned_ends_the_plan() -> None:
 
 def test_a_new_leader_or_a_replica_out_of_sync_is_no_change_of_a_topic() -> None:
     plan = plan_of([WANTED], cluster(("t", HELD)))
-    failed = replace(HELD, partitions=(PartitionState((1, 2), (2,), 2), *HELD.partitions[1:]))
+    failed = replace(HELD, partitions=(Partition("t", 0, 2, (1, 2), (2,)), *HELD.partitions[1:]))
     assert plan_staleness(plan, cluster(("t", failed))) is None
 
 

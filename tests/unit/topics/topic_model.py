@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from platform_defs.kafka.observed import Replicas
-from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState
+from platform_defs.kafka.observed import Partition, Replicas
+from platform_defs.topics.observed import Observed, ObservedTopic
 from platform_defs.topics.placement import added
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig, Step
@@ -76,5 +76,5 @@ def _changed(observed: Observed, there: ObservedTopic, step: SetConfig | AddPart
     return replace(there, partitions=tuple(map(_state, states)))
 
 
-def _state(replicas: Replicas) -> PartitionState:
-    return PartitionState(replicas, replicas, replicas[0])
+def _state(replicas: Replicas) -> Partition:
+    return Partition("t", 0, replicas[0], replicas, replicas)
