@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from platform_defs.cluster.partition_health import Counts, PartitionHealth, State, count, partition_health, worst
 from platform_defs.errors.words import noun_for, plural
-from platform_defs.kafka.observed import Broker, Observed, Quorum, Voter, by_topic
+from platform_defs.kafka.observed import Broker, Observed, by_topic
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})  # Kafka's Topic.isInternal
 SILENT_MS = 5000  # a voter that follows fetches every half second
@@ -70,27 +70,36 @@ def _of_quorum(observed: Observed, *, embedded: bool) -> Iterator[Finding]:
         yield _lost_quorum(observed, observed.quorum_lost, embedded=embedded)
     if observed.quorum is None:
         return
-    if observed.quorum_lost is None and (silent := _silent_voters(observed, observed.quorum)):
-        voters, leader = len(observed.quorum.voters), observed.quorum.leader
+    voters, leader = len(observed.quorum.voters), observed.quorum.leader
+    dead = {broker.id for broker in observed.brokers if not broker.answers}
+    silent = sum(voter.id in dead for voter in observed.quorum.voters)  # these are brokers too
+    if observed.quorum_lost is None and silent and 2 * (voters - silent) <= voters:
         reason = f"{silent} of {voters} voters do not answer, and their leader {leader} may not have noticed yet"
         yield _lost_quorum(observed, reason, embedded=embedded)
-    behind = [voter for voter in observed.quorum.voters if _is_behind(voter, observed.quorum)]
-    for voter in behind:
-        yield _behind(voter, observed.quorum, embedded=embedded)
-    if len(observed.quorum.voters) % 2 == 0:
-        yield _even(len(observed.quorum.voters))
-
-
-def _silent_voters(observed: Observed, quorum: Quorum) -> int:
-    """Return the number of voters that are also brokers and do not answer, if the others are no majority; else 0."""
-    dead = {broker.id for broker in observed.brokers if not broker.answers}
-    silent = sum(voter.id in dead for voter in quorum.voters)
-    return silent if 2 * (len(quorum.voters) - silent) <= len(quorum.voters) else 0
+    for voter in observed.quorum.voters:
+        if voter.id == leader or (voter.silent_ms is not None and voter.silent_ms <= SILENT_MS):
+            continue
+        since = "since the leader was elected" if voter.silent_ms is None else f"for {voter.silent_ms / 1000:.0f} s"
+        lag = plural(voter.lag, "record")
+        yield Finding(
+            "voter_behind",
+            True,
+            f"voter {voter.id} has not followed the quorum's leader {leader} {since}, {lag} behind",
+            "tidegate stack up" if embedded else f"start controller {voter.id}, or check its log",
+        )
+    if voters % 2 == 0:
+        yield Finding(
+            "even_voters",
+            False,
+            f"{voters} voters tolerate the loss of {(voters - 1) // 2 or 'none'}; {voters - 1} would tolerate the same",
+            "kafka-metadata-quorum.sh add-controller, or remove-controller, for an odd number",
+        )
 
 
 def _lost_quorum(observed: Observed, reason: str, *, embedded: bool) -> Finding:
     silent = [broker.id for broker in observed.brokers if not broker.answers]
-    who = f" {noun_for(len(silent), 'Broker')} {_and(silent)} {_do(silent)} not answer." if silent else ""
+    do = noun_for(len(silent), "does", "do")
+    who = f" {noun_for(len(silent), 'Broker')} {_and(silent)} {do} not answer." if silent else ""
     return Finding(
         "quorum_lost",
         True,
@@ -98,36 +107,7 @@ def _lost_quorum(observed: Observed, reason: str, *, embedded: bool) -> Finding:
         f"broker is not replaced, until a majority of the voters is running.{who}",
         _start(silent, embedded=embedded)
         if silent
-        else ("start the controllers: a majority of the voters must be running"),
-    )
-
-
-def _do(items: Sequence[object]) -> str:
-    return "does" if len(items) == 1 else "do"
-
-
-def _is_behind(voter: Voter, quorum: Quorum) -> bool:
-    return voter.id != quorum.leader and (voter.silent_ms is None or voter.silent_ms > SILENT_MS)
-
-
-def _behind(voter: Voter, quorum: Quorum, *, embedded: bool) -> Finding:
-    since = "since the leader was elected" if voter.silent_ms is None else f"for {voter.silent_ms / 1000:.0f} s"
-    lag = plural(voter.lag, "record")
-    return Finding(
-        "voter_behind",
-        True,
-        f"voter {voter.id} has not followed the quorum's leader {quorum.leader} {since}, {lag} behind",
-        "tidegate stack up" if embedded else f"start controller {voter.id}, or check its log",
-    )
-
-
-def _even(voters: int) -> Finding:
-    borne = (voters - 1) // 2
-    return Finding(
-        "even_voters",
-        False,
-        f"{voters} voters tolerate the loss of {borne or 'none'}; {voters - 1} would tolerate the same",
-        "kafka-metadata-quorum.sh add-controller, or remove-controller, for an odd number",
+        else "start the controllers: a majority of the voters must be running",
     )
 
 

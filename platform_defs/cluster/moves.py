@@ -73,18 +73,12 @@ def with_factor(observed: OfTopic, site: Site, replication_factor: int) -> dict[
             replicas.append(added)
             counts[added] += 1
         while len(replicas) > replication_factor:
-            counts[_take_one(replicas, site, counts)] -= 1
+            outside = [broker for broker in replicas if broker not in site.racks]
+            spread = {broker: site.spread(set(replicas) - {broker}) for broker in replicas}
+            taken = max(outside or replicas[1:], key=lambda one: (spread[one], counts[one], site.weight(one)))
+            replicas.remove(taken)
+            counts[taken] -= 1
     return {number: tuple(replicas) for number, replicas in held.items()}
-
-
-def _take_one(replicas: list[int], site: Site, counts: Counter[int]) -> int:
-    def without(broker: int) -> int:
-        return site.spread(other for other in replicas if other != broker)
-
-    away = [broker for broker in replicas if broker not in site.racks]
-    taken = max(away or replicas[1:], key=lambda broker: (without(broker), counts[broker], site.weight(broker)))
-    replicas.remove(taken)
-    return taken
 
 
 def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None) -> dict[int, Replicas]:

@@ -1,6 +1,6 @@
 """The states of single partitions, as Kafka's own metrics count them; worst first."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -27,10 +27,6 @@ class PartitionHealth:
     state: State
     missing: int
 
-    @property
-    def under_replicated(self) -> bool:
-        return self.missing > 0
-
 
 @dataclass(frozen=True)
 class Counts:
@@ -52,15 +48,13 @@ def partition_health(observed: Observed) -> tuple[PartitionHealth, ...]:
     """
     silent = {broker.id for broker in observed.brokers if not broker.answers}
     adding = {(item.topic, item.number): len(item.adding) for item in observed.moving}
-    return tuple(_state_of(item, silent, adding) for item in observed.partitions)
-
-
-def _state_of(item: Partition, silent: set[int], adding: Mapping[tuple[str, int], int]) -> PartitionHealth:
-    wanted = len(item.replicas) - adding.get((item.topic, item.number), 0)
-    missing = max(0, wanted - len(item.in_sync))
-    return PartitionHealth(
-        item, _state(item, missing, led=item.leader is not None and item.leader not in silent), missing
-    )
+    states = list[PartitionHealth]()
+    for item in observed.partitions:
+        wanted = len(item.replicas) - adding.get((item.topic, item.number), 0)
+        missing = max(0, wanted - len(item.in_sync))
+        led = item.leader is not None and item.leader not in silent
+        states.append(PartitionHealth(item, _state(item, missing, led=led), missing))
+    return tuple(states)
 
 
 def _state(item: Partition, missing: int, *, led: bool) -> State:
@@ -86,7 +80,7 @@ def count(found: Iterable[PartitionHealth]) -> Counts:
         offline=sum(item.state is State.offline for item in items),
         under_min_in_sync=len(below),
         at_min_in_sync=sum(_at_minimum(item.partition) for item in items),
-        under_replicated=sum(item.under_replicated for item in items),
+        under_replicated=sum(item.missing > 0 for item in items),
         not_preferred=sum(item.state is not State.offline and not item.partition.led_by_preferred for item in items),
     )
 

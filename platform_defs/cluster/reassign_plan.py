@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from platform_defs.cluster.health import INTERNAL
 from platform_defs.cluster.moves import Site, led_evenly, rearranged
@@ -79,16 +79,13 @@ def _changed(
     topic: str, topic_id: str, observed: dict[int, Replicas], planned: dict[int, Replicas], sizes: Bytes | None
 ) -> list[TopicPlan]:
     """Return the topic's plan, with the partitions that change; empty if none does."""
-    changed = [number for number in planned if planned[number] != observed[number]]
-    if not changed:
+    was = {number: observed[number] for number in planned if planned[number] != observed[number]}
+    if not was:
         return []
-    found = TopicPlan(topic, topic_id, {n: observed[n] for n in changed}, {n: planned[n] for n in changed})
-    return [found if sizes is None else replace(found, bytes=_bytes(found, sizes))]
-
-
-def _bytes(found: TopicPlan, sizes: Bytes) -> int:
-    """Return the bytes to copy: for each replica that moves, the size of the partition's largest."""
-    return sum(
-        len(set(found.planned[n]) - set(was)) * max(sizes.get((found.topic, n, broker), 0) for broker in was)
-        for n, was in found.observed.items()
-    )
+    size = None
+    if sizes is not None:  # for each replica that moves, the size of the partition's largest
+        size = sum(
+            len(set(planned[n]) - set(before)) * max(sizes.get((topic, n, broker), 0) for broker in before)
+            for n, before in was.items()
+        )
+    return [TopicPlan(topic, topic_id, was, {number: planned[number] for number in was}, size)]

@@ -1,14 +1,16 @@
 """A planned reassignment: the observed and planned replicas, and the check that it still applies. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, NonNegativeInt, StrictInt, ValidationError
 
 from platform_defs.cluster.moves import OfTopic, moved
 from platform_defs.errors import BadInput
 from platform_defs.kafka.observed import Moving, Observed, Replicas, assignment
 
-KIND = "tidegate cluster reassign plan 1"
+KIND: Literal["tidegate cluster reassign plan 1"] = "tidegate cluster reassign plan 1"
 THROTTLE = 50_000_000  # bytes a second, from and to each broker, unless a user gives another limit
 At = tuple[str, int]  # topic and partition
 
@@ -70,32 +72,24 @@ def differences(plan: Reassignment, now: Observed) -> list[str]:
     """
     if plan.cluster_id != now.cluster_id:
         return [f"it is for cluster {plan.cluster_id}, but this is cluster {now.cluster_id}"]
-    return [*_of_topics(plan, now), *_of_partitions(plan, now), *_of_others(plan, now)]
-
-
-def _of_topics(plan: Reassignment, now: Observed) -> Iterator[str]:
+    sentences = list[str]()
     for item in plan.topics:
-        found = now.topic_ids.get(item.topic)
-        if found is None:
-            yield f"topic {item.topic} no longer exists"
-        elif found != item.topic_id:
-            yield f"topic {item.topic} was deleted and recreated (its id was {item.topic_id} and is now {found})"
-
-
-def _of_partitions(plan: Reassignment, now: Observed) -> Iterator[str]:
-    seen, wanted, held = plan.observed(), plan.planned(), assignment(now.partitions)
+        topic_id = now.topic_ids.get(item.topic)
+        if topic_id is None:
+            sentences.append(f"topic {item.topic} no longer exists")
+        elif topic_id != item.topic_id:
+            changed = f"its id was {item.topic_id} and is now {topic_id}"
+            sentences.append(f"topic {item.topic} was deleted and recreated ({changed})")
+    wanted, held = plan.planned(), assignment(now.partitions)
     moving = {(item.topic, item.number): item.target for item in now.moving}
-    for at, expected in seen.items():
+    for at, expected in plan.observed().items():
         found = moving.get(at, held.get(at))
         if found is not None and found not in (expected, wanted[at]):
-            yield f"{at[0]}[{at[1]}] was on {_list(expected)} and is now on {_list(found)}"
-
-
-def _of_others(plan: Reassignment, now: Observed) -> Iterator[str]:
-    wanted = plan.planned()
-    for item in now.moving:
-        if (item.topic, item.number) not in wanted:
-            yield f"{item} is being reassigned to {_list(item.target)}, which is not part of this plan"
+            sentences.append(f"{at[0]}[{at[1]}] was on {_list(expected)} and is now on {_list(found)}")
+    others = [item for item in now.moving if (item.topic, item.number) not in wanted]
+    return sentences + [
+        f"{item} is being reassigned to {_list(item.target)}, which is not part of this plan" for item in others
+    ]
 
 
 def _list(replicas: Iterable[int]) -> str:
@@ -119,17 +113,13 @@ def throttled_replicas(plan: Reassignment) -> dict[str, tuple[str, str]]:
     """Return by topic the values of leader.replication.throttled.replicas (the sources) and
     follower.replication.throttled.replicas (the targets): "partition:broker", separated by commas.
     """
-    return {item.topic: (_from(item), _to(item)) for item in plan.topics if item.moves}
-
-
-def _from(item: TopicPlan) -> str:
-    moving = (n for n in sorted(item.planned) if set(item.planned[n]) - set(item.observed[n]))
-    return ",".join(f"{n}:{broker}" for n in moving for broker in item.observed[n])
-
-
-def _to(item: TopicPlan) -> str:
-    added = ((n, b) for n in sorted(item.planned) for b in item.planned[n] if b not in item.observed[n])
-    return ",".join(f"{n}:{broker}" for n, broker in added)
+    found = dict[str, tuple[str, str]]()
+    for item in plan.topics:
+        added = [(n, b) for n in sorted(item.planned) for b in item.planned[n] if b not in item.observed[n]]
+        sources = ((n, b) for n in dict.fromkeys(n for n, _ in added) for b in item.observed[n])
+        if added:
+            found[item.topic] = ",".join(f"{n}:{b}" for n, b in sources), ",".join(f"{n}:{b}" for n, b in added)
+    return found
 
 
 def brokers(plan: Reassignment, now: Observed) -> list[int]:
@@ -157,49 +147,52 @@ def to_json(plan: Reassignment) -> dict[str, Any]:
 
 def from_json(document: Any, file: str) -> Reassignment:
     """Return the plan from a plan file's document. Raises BadInput, naming the field, if it is not one."""
-    kept = _mapping(document, file, "kind")
-    if kept.get("kind") != KIND:
-        raise _wrong(file, "kind", f"is not {KIND!r}: this file is not a reassignment plan")
-    topics = _mapping(kept.get("topics"), file, "topics")
-    plans = tuple(_topic(name, _mapping(of, file, f"topics.{name}"), file) for name, of in topics.items())
-    return Reassignment(_text(kept.get("cluster_id"), file, "cluster_id"), plans)
+    try:
+        plan = _Document.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        names = (part for part in first["loc"] if isinstance(part, str) and part != "[key]")
+        raise BadInput(
+            f"is no reassignment plan: {first['msg']}. Make a new plan: tidegate cluster reassign plan --file {file}",
+            file=file,
+            field=".".join(names),
+        ) from error
+    topics = (
+        TopicPlan(
+            name,
+            item.topic_id,
+            {number: pair.observed for number, pair in item.partitions.items()},
+            {number: pair.planned for number, pair in item.partitions.items()},
+            item.bytes,
+        )
+        for name, item in plan.topics.items()
+    )
+    return Reassignment(plan.cluster_id, tuple(topics))
 
 
-def _topic(name: str, of: Mapping[str, Any], file: str) -> TopicPlan:
-    place = f"topics.{name}"
-    size = of.get("bytes")
-    if size is not None and not isinstance(size, int):
-        raise _wrong(file, f"{place}.bytes", "is neither a number nor null")
-    observed: dict[int, Replicas] = {}
-    planned: dict[int, Replicas] = {}
-    for number, pair in _mapping(of.get("partitions"), file, f"{place}.partitions").items():
-        at = f"{place}.partitions.{number}"
-        if not number.isdecimal():
-            raise _wrong(file, at, "is not a partition number")
-        both = _mapping(pair, file, at)
-        observed[int(number)] = _replicas(both.get("observed"), file, f"{at}.observed")
-        planned[int(number)] = _replicas(both.get("planned"), file, f"{at}.planned")
-    return TopicPlan(name, _text(of.get("topic_id"), file, f"{place}.topic_id"), observed, planned, size)
+def _different(brokers: Replicas) -> Replicas:
+    if len(set(brokers)) < len(brokers):
+        raise ValueError("the broker ids must be different, as in [1, 2]")
+    return brokers
 
 
-def _replicas(found: Any, file: str, field: str) -> Replicas:
-    brokers = cast("list[Any]", found) if isinstance(found, list) else []
-    if not brokers or not all(type(one) is int for one in brokers) or len(set(brokers)) != len(brokers):
-        raise _wrong(file, field, "is not a list of different broker ids, such as [1, 2]")
-    return tuple(brokers)
+_Brokers = Annotated[tuple[StrictInt, ...], Field(min_length=1), AfterValidator(_different)]
 
 
-def _mapping(found: Any, file: str, field: str) -> Mapping[str, Any]:
-    if not isinstance(found, Mapping):
-        raise _wrong(file, field, "is not an object")
-    return cast("Mapping[str, Any]", found)
+class _Pair(BaseModel):
+    observed: _Brokers
+    planned: _Brokers
 
 
-def _text(found: Any, file: str, field: str) -> str:
-    if not isinstance(found, str) or not found:
-        raise _wrong(file, field, "is not text")
-    return found
+class _Topic(BaseModel):
+    topic_id: str = Field(min_length=1)
+    bytes: StrictInt | None = None
+    partitions: dict[NonNegativeInt, _Pair]
 
 
-def _wrong(file: str, field: str, what: str) -> BadInput:
-    return BadInput(f"{what}. Make a new plan: tidegate cluster reassign plan --file {file}", file=file, field=field)
+class _Document(BaseModel):
+    """The document of a plan file."""
+
+    kind: Literal["tidegate cluster reassign plan 1"]  # KIND
+    cluster_id: str = Field(min_length=1)
+    topics: dict[str, _Topic]

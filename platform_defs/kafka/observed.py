@@ -22,10 +22,6 @@ class Partition:
         return self.leader == self.replicas[0]
 
     @property
-    def under_replicated(self) -> bool:
-        return len(self.in_sync) < len(self.replicas)
-
-    @property
     def needed_in_sync(self) -> int:
         """The fewest in-sync replicas with which writes with acks=all succeed: a min.insync.replicas above the number
         of replicas counts as that number (Kafka's Partition.effectiveMinIsr; so measured with 4.3).

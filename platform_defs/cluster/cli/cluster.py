@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json, print_line
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    print_answer,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+)
 from platform_defs.cluster.cli import reassign
 from platform_defs.errors import BrokerAway
 from platform_defs.errors.words import plural
@@ -16,6 +26,8 @@ from platform_defs.errors.words import plural
 if TYPE_CHECKING:
     from platform_defs.cluster.health import Health
     from platform_defs.cluster.observe import Look
+    from platform_defs.cluster.partition_health import PartitionHealth
+    from platform_defs.cluster.skew import BrokerLoad, TopicSkew
     from platform_defs.kafka.descriptions import KafkaPartitions
     from platform_defs.kafka.observed import Observed, Partition
 
@@ -70,7 +82,9 @@ def health(
         done = not watch if not exit_when_healthy else found is not None and found.healthy
         over = exit_when_healthy and time.monotonic() > until
         if seen is not None and found is not None and (done or over or watch):
-            shown = _show_if_new(seen, found, shown, output)
+            if found != shown:
+                print_answer(_health_json(seen, found), partial(_print_health, seen, found), output)
+            shown = found
         if done or over:
             raise typer.Exit(1 if found is None else found.exit_code)
         time.sleep(PAUSE)
@@ -98,12 +112,53 @@ def _observe_health(look: Look, *, waits: bool) -> tuple[Observed | None, Health
     return seen, cluster_health.health(seen, embedded=settings().embeds_kafka)
 
 
-def _show_if_new(seen: Observed, found: Health, shown: Health | None, output: Output) -> Health:
-    from platform_defs.cluster.cli.answer import health_json, print_health
+def _health_json(seen: Observed, found: Health) -> dict[str, Any]:
+    """Return the document described in the docstring of `tidegate cluster health`."""
+    return {
+        "cluster_id": seen.cluster_id,
+        "healthy": found.healthy,
+        "brokers": [asdict(broker) for broker in seen.brokers],
+        "quorum": None if seen.quorum is None else asdict(seen.quorum),
+        "partitions": asdict(found.counts),
+        "worst": [_worst_json(item) for item in found.worst],
+        "findings": [asdict(item) for item in found.findings],
+        "unknown": list(found.unknown),
+    }
 
-    if found != shown:
-        print_answer(health_json(seen, found), lambda: print_health(seen, found), output)
-    return found
+
+def _worst_json(item: PartitionHealth) -> dict[str, Any]:
+    held = item.partition
+    return {
+        "topic": held.topic,
+        "partition": held.number,
+        "state": item.state.name,
+        "leader": held.leader,
+        "replicas": list(held.replicas),
+        "in_sync": list(held.in_sync),
+        "min_in_sync": held.min_in_sync,
+    }
+
+
+def _print_health(seen: Observed, found: Health) -> None:
+    """Print what is wrong, each with the command that helps, then the details."""
+    word = {True: "healthy", False: "UNHEALTHY", None: "of unknown health"}[found.healthy]
+    up, counts = sum(broker.answers and not broker.fenced for broker in seen.brokers), found.counts
+    quorum = "quorum unknown"
+    if seen.quorum is not None:
+        lag = max((voter.lag for voter in seen.quorum.voters), default=0)
+        quorum = f"controller {seen.quorum.leader} leads {plural(len(seen.quorum.voters), 'voter')}, lag {lag}"
+    print_line(
+        f"cluster {seen.cluster_id} is {word}: {up} of {plural(len(seen.brokers), 'broker')} up; "
+        f"{plural(counts.partitions, 'partition')}, {counts.offline} offline, {counts.under_min_in_sync} under and "
+        f"{counts.at_min_in_sync} at min.insync.replicas, {counts.under_replicated} under-replicated; {quorum}"
+    )
+    for item in found.findings:
+        print_line(f"{'UNHEALTHY' if item.unhealthy else 'note'}: {item.sentence} → {item.command}")
+    for item in found.unknown:
+        print_line(f"not known: {item}")
+    if found.worst:
+        rows = [list(_worst_json(item).values()) for item in found.worst]
+        print_table(["topic", "partition", "state", "leader", "replicas", "in sync", "min in sync"], rows)
 
 
 @app.command()
@@ -128,7 +183,6 @@ def skew(topic: str | None = TopicArgument, output: OutputOption = Output.human)
                leader_skew_percent, spread_percent, preferred_percent,
                brokers (broker, replicas, leaders, skewed, leader_skewed)
     """
-    from platform_defs.cluster.cli.answer import print_skew, skew_json
     from platform_defs.cluster.skew import cluster_load, topic_skew
     from platform_defs.kafka.observed import by_topic
 
@@ -141,7 +195,35 @@ def skew(topic: str | None = TopicArgument, output: OutputOption = Output.human)
     topics = [topic_skew(held, len(live)) for held in by_topic(seen.partitions).values()]
     with_replicas = {broker for item in seen.partitions for broker in item.replicas}
     loads = cluster_load(seen.partitions, {*live, *with_replicas}, sizes)
-    print_answer(skew_json(seen.cluster_id, loads, topics), lambda: print_skew(loads, topics), output)
+    document = {
+        "cluster_id": seen.cluster_id,
+        "brokers": [asdict(load) for load in loads],
+        "topics": [asdict(one) for one in topics],
+    }
+    print_answer(document, lambda: _print_skew(loads, topics), output)
+
+
+def _print_skew(loads: Sequence[BrokerLoad], topics: Sequence[TopicSkew]) -> None:
+    """Print a table of the brokers, and one of the topics."""
+    brokers = [
+        (
+            *(one.broker, one.replicas, _deviation(one.replicas_deviation), one.leaders),
+            *(_deviation(one.leaders_deviation), one.bytes, _deviation(one.bytes_deviation)),
+        )
+        for one in loads
+    ]
+    print_table(["broker", "replicas", "", "leaders", "", "bytes", ""], brokers)
+    shares = [(one.skew_percent, one.leader_skew_percent, one.spread_percent, one.preferred_percent) for one in topics]
+    rows = [
+        (one.topic, one.partitions, one.replication_factor, *(f"{percent}%" for percent in percents))
+        for one, percents in zip(topics, shares, strict=True)
+    ]
+    heads = ["topic", "partitions", "replicas", "skew", "leader skew", "spread", "preferred"]
+    print_table(heads, rows)
+
+
+def _deviation(share: float | None) -> str | None:
+    return None if share is None else f"{share:+.0%}"
 
 
 @app.command()
@@ -202,9 +284,7 @@ def _print_election(
     refused: Mapping[tuple[str, int], str],
     output: Output,
 ) -> None:
-    from platform_defs.cluster.cli.answer import leaders_json
-
-    was, found = leaders_json(before), leaders_json(after)
+    was, found = _leaders_json(before), _leaders_json(after)
     if output is Output.json:
         failed = [{"topic": name, "partition": n, "reason": why} for (name, n), why in sorted(refused.items())]
         print_json({"before": was, "after": found, "refused": failed})
@@ -215,3 +295,12 @@ def _print_election(
     )
     for (name, number), why in sorted(refused.items()):
         print_line(f"{name}[{number}]: {why}")
+
+
+def _leaders_json(partitions: Sequence[Partition]) -> dict[str, int]:
+    """Return the number of partitions, of those led by their first replica, and of those without a leader."""
+    return {
+        "partitions": len(partitions),
+        "preferred": sum(item.led_by_preferred for item in partitions),
+        "offline": sum(item.leader is None for item in partitions),
+    }

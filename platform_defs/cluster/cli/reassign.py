@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.cluster.reassign import Kept, Progress, Reassigning
-    from platform_defs.kafka.observed import Moving
 
 UNDER_WAY = 10  # the exit code while it has not ended
 
@@ -217,19 +217,17 @@ def _answer(found: Progress, output: Output) -> None:
 
 
 def _progress_json(found: Progress) -> dict[str, Any]:
-    waiting = [{"topic": at[0], "partition": at[1], "planned": list(to)} for at, to in sorted(found.waiting.items())]
+    moving = (asdict(item) for item in found.moving)
     return {
         "state": found.kept.state,
-        "moving": [_moving_json(item) for item in found.moving],
-        "waiting": waiting,
+        "moving": [{"topic": one.pop("topic"), "partition": one.pop("number"), **one} for one in moving],
+        "waiting": [
+            {"topic": topic, "partition": number, "planned": planned}
+            for (topic, number), planned in sorted(found.waiting.items())
+        ],
         "moves": found.kept.plan.moves,
         "throttle": found.kept.throttle,
     }
-
-
-def _moving_json(item: Moving) -> dict[str, Any]:
-    places = {"replicas": list(item.replicas), "adding": list(item.adding), "removing": list(item.removing)}
-    return {"topic": item.topic, "partition": item.number, **places}
 
 
 def _sentence(found: Progress) -> str:
