@@ -1,25 +1,26 @@
 """All checks of `tidegate doctor`: Kafka, Postgres, Spark, Java and the disk, concurrently."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import queue
+import shutil
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
-from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.reader.catalogue import Contracts
-from platform_defs.contract.redaction import stored_error
-from platform_defs.doctor.at_once import at_once
 from platform_defs.doctor.findings import machine, pipelines
 from platform_defs.doctor.findings import postgres as of_postgres
-from platform_defs.doctor.findings.finding import Finding, error, warning
-from platform_defs.doctor.findings.pipelines import PipelineState
+from platform_defs.doctor.findings.finding import Finding, Subject
 from platform_defs.doctor.kafka_examination import KafkaExamination
+from platform_defs.doctor.probes.connection import connection_problem
 from platform_defs.errors import BadInput, TidegateError
-from platform_defs.errors.halts import BlockingCheckFailed
-from platform_defs.ledger.answers import PipelineStatus
-from platform_defs.offsets import Position
 
+T = TypeVar("T")
 UNANSWERED = 10  # times the time-out: for consecutive requests to one system
 
 
@@ -57,7 +58,7 @@ class Examination:
         findings = list[Finding]()
         for system, found in at_once(checks, limit).items():
             if found is None:
-                found = [error(system, "answer", f"{system} did not answer within {limit:g} s.", advice)]
+                found = [Subject(system, "answer").error(f"{system} did not answer within {limit:g} s.", advice)]
             findings += found
         return findings
 
@@ -67,9 +68,7 @@ class Examination:
         options = {**self.options, "bootstrap.servers": self.bootstrap}
         asked = KafkaExamination(self.source, options, self.contracts.good, self.write, self.seconds)
         unchecked = [
-            warning(
-                "topics",
-                broken.name,
+            Subject("topics", broken.name).warning(
                 f"The contract of {broken.name} cannot be used, so its topic was not checked: {broken.error}",
                 "Correct the contract.",
             )
@@ -106,8 +105,8 @@ class Examination:
             known = Ledger(self.postgres_url).overview([*contracts])
         except TidegateError:
             return []
-        states = [_state(contracts[name], one.status, one.positions) for name, one in known.items()]
-        return [*pipelines.findings(states, self._topic_ids({one.topic for one in states if one.read_topic_id}))]
+        read = {contracts[name].topic for name, one in known.items() if pipelines.read_topic_id(contracts[name], one)}
+        return [*pipelines.findings(contracts, known, self._topic_ids(read))]
 
     def _topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
         """Return the topics' ids; none from another cluster: the brokers of `--bootstrap` may be anywhere."""
@@ -129,14 +128,17 @@ class Examination:
             return of_postgres.daemon(heartbeats(self.dagster_url, self.seconds))
         except TidegateError as refused:
             message = " ".join(str(refused.__cause__ or refused).split())
-            return error(
-                "dagster", "storage", f"Dagster's storage cannot be used: {message}", "Check TIDEGATE_DAGSTER_URL."
+            return Subject("dagster", "storage").error(
+                f"Dagster's storage cannot be used: {message}", "Check TIDEGATE_DAGSTER_URL."
             )
 
     def _spark(self) -> list[Finding]:
-        from platform_defs.doctor.spark_master import look
-
-        return [machine.spark(look(self.spark_master, self.seconds))]
+        master, problems = self.spark_master, list[str | None]()
+        if master is not None and master.startswith(machine.SPARK_SCHEME):
+            addresses = master.removeprefix(machine.SPARK_SCHEME).split(",")
+            problems = [connection_problem(one, time.monotonic() + self.seconds) for one in addresses]
+        problem = None if None in problems else next(iter(problems), None)
+        return [machine.spark(version("pyspark"), master, problem)]
 
     def _java(self) -> list[Finding]:
         from platform_defs.stack import java
@@ -145,29 +147,13 @@ class Examination:
             path = java.find_java()
             return [machine.java(java.java_version(path), path, java.OLDEST)]
         except BadInput as missing:
-            return [error("java", "java", "Spark needs Java, and no suitable one was found.", str(missing))]
-
-
-def _state(contract: Contract, status: PipelineStatus, positions: Sequence[Position]) -> PipelineState:
-    gate = BlockingCheckFailed.from_json(status.failed_checks) if status.failed_checks else None
-    return PipelineState(
-        status.pipeline,
-        contract.topic,
-        halt_code=status.halt_code if status.halt else None,
-        halt_seen=status.halt.reason if status.halt else "",
-        failed_checks=gate.names if gate else (),
-        last_error=stored_error(contract, status.last_error, status.last_error_hides),
-        retry_at=status.retry_at if status.backed_off else None,
-        read_topic_id=next((item.topic_id for item in positions if item.topic == contract.topic), None),
-    )
+            return [Subject("java", "java").error("Spark needs Java, and no suitable one was found.", str(missing))]
 
 
 def _not_running(system: str) -> Finding:
     name = system.capitalize()
     variable = {"kafka": "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "postgres": "TIDEGATE_POSTGRES_URL"}[system]
-    return error(
-        system,
-        "embedded",
+    return Subject(system, "embedded").error(
         f"The embedded {name} is not running, and no other is configured.",
         f"Start it (tidegate stack up), or set {variable}.",
     )
@@ -175,9 +161,7 @@ def _not_running(system: str) -> Finding:
 
 def _no_postgres(refused: TidegateError) -> Finding:
     message = " ".join(str(refused.__cause__ or refused).split())  # libpq's own words, which never contain the password
-    return error(
-        "postgres",
-        "connection",
+    return Subject("postgres", "connection").error(
         f"Postgres cannot be used: {message}",
         "Correct TIDEGATE_POSTGRES_URL (host, port, user, password, database, sslmode), start the server (tidegate "
         "stack up for the embedded one), or allow access to it (listen_addresses, pg_hba.conf, a firewall).",
@@ -185,7 +169,34 @@ def _no_postgres(refused: TidegateError) -> Finding:
 
 
 def _disk(home: Path) -> list[Finding]:
-    import shutil
-
     there = next(folder for folder in (home, *home.parents) if folder.exists())
     return [machine.disk(str(home), shutil.disk_usage(there).free)]
+
+
+def at_once(checks: Mapping[str, Callable[[], T]], seconds: float) -> dict[str, T | None]:
+    """Return the result of each check by name; None if it has none within `seconds`. Raises the error of a check.
+
+    Daemon threads, because a system call that hangs (a name service, a database behind a dead network) cannot be ended,
+    and a pool would wait for it when the process ends.
+    """
+    answers = queue.SimpleQueue[tuple[str, T | None, BaseException | None]]()
+    for name, check in checks.items():
+        threading.Thread(target=_ask, args=(name, check, answers), daemon=True).start()
+    found: dict[str, T | None] = dict.fromkeys(checks)
+    deadline = time.monotonic() + seconds
+    for _ in checks:
+        try:
+            name, answer, error = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        if error is not None:
+            raise error
+        found[name] = answer
+    return found
+
+
+def _ask(name: str, check: Callable[[], T], answers: "queue.SimpleQueue[tuple[str, T | None, BaseException | None]]"):
+    try:
+        answers.put((name, check(), None))
+    except BaseException as error:  # noqa: BLE001  # raised again by `at_once`
+        answers.put((name, None, error))

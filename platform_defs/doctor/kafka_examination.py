@@ -10,7 +10,7 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.doctor.findings import cluster, topics, trials
 from platform_defs.doctor.findings.addresses import Address, Seen, parsed
 from platform_defs.doctor.findings.cluster import Looks
-from platform_defs.doctor.findings.finding import Finding, Severity, error, warning
+from platform_defs.doctor.findings.finding import Finding, Severity, Subject
 from platform_defs.doctor.findings.postgres import clock
 from platform_defs.doctor.findings.topics import TopicLook, TopicTrouble
 from platform_defs.doctor.findings.trials import Place, Written
@@ -107,9 +107,7 @@ def _throttled(options: Mapping[str, str]) -> Iterator[Finding]:
     with suppress(TidegateError):
         seen = Look(options).observe()
         if seen.throttled and not seen.moving and not seen.unknown and seen.quorum is not None:
-            yield warning(
-                "topics",
-                seen.throttled[0],
+            yield Subject("topics", seen.throttled[0]).warning(
                 "No replica is being moved, but replication is throttled for "
                 f"{plural(len(seen.throttled), 'topic')}, such as {seen.throttled[0]}: a past reassignment left "
                 "limits that slow replication down permanently.",
@@ -118,10 +116,9 @@ def _throttled(options: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _no_broker(found: Sequence[Finding]) -> Finding:
-    rate = error if any(one.severity is Severity.ERROR for one in found) else warning
+    subject = Subject("topics", "topics")
+    rate = subject.error if any(one.severity is Severity.ERROR for one in found) else subject.warning
     return rate(
-        "topics",
-        "topics",
         "Topics, reading and writing were not checked: no broker can be reached at its advertised address.",
         "Fix the findings about addresses first.",
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from platform_defs.doctor.findings.addresses import UNTRIED, Address, Answer, Broker, Seen, Trouble
-from platform_defs.doctor.findings.finding import Finding, Severity, error, warning, well
+from platform_defs.doctor.findings.finding import Finding, Severity, Subject
 from platform_defs.doctor.findings.reach import Advertised, Case, explain
 from platform_defs.errors.words import plural
 
@@ -66,8 +66,8 @@ def _bootstrap(looks: Looks) -> Iterator[Finding]:
     named = {broker.address for broker, _ in advertised_by(looks.bootstrap)}
     for seen in looks.bootstrap:
         if isinstance(seen.outcome, Answer):
-            yield well(
-                "kafka", str(seen.address), f"The bootstrap address {seen.address} leads to {_who(seen.outcome)}."
+            yield Subject("kafka", str(seen.address)).well(
+                f"The bootstrap address {seen.address} leads to {_who(seen.outcome)}."
             )
         elif seen.address not in named:
             yield explain(Case(seen.address, seen.outcome, looks.protocol, looks.source))
@@ -82,9 +82,7 @@ def _who(answer: Answer) -> str:
 def _advertised(looks: Looks, broker: Broker, by: Advertised) -> Finding:
     seen = looks.advertised[broker.address]
     if broker.address.is_loopback and not by.bootstrap.is_loopback:
-        return error(
-            "kafka",
-            str(broker.address),
+        return Subject("kafka", str(broker.address)).error(
             f"Broker {broker.number} advertises {broker.address}, which every machine resolves to itself.{by.came_in}",
             f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address that clients on "
             "other machines can reach. Clients on the broker's machine can have their own listener, advertised as "
@@ -97,28 +95,22 @@ def _advertised(looks: Looks, broker: Broker, by: Advertised) -> Finding:
 
 def _answered(broker: Broker, by: Advertised, answer: Answer) -> Finding:
     if answer.cluster_id != by.answer.cluster_id:
-        return error(
-            "kafka",
-            str(broker.address),
+        return Subject("kafka", str(broker.address)).error(
             f"Broker {broker.number} of cluster {by.answer.cluster_id} advertises {broker.address}, but a broker "
             f"of a different cluster, {answer.cluster_id}, answers there.{by.came_in}",
             f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or "
             "correct the port mapping or DNS name so that the address leads to this broker.",
         )
     if answer.answering is None:
-        return warning(
-            "kafka",
-            str(broker.address),
+        return Subject("kafka", str(broker.address)).warning(
             f"Broker {broker.number} advertises {broker.address}, and a broker of its cluster answers there. Which "
             "broker it is cannot be determined, because this user may not read the brokers' settings.",
             "To let the doctor find out which broker answers, and on which of its advertised.listeners, grant the "
             "user DescribeConfigs on the cluster.",
         )
     if answer.answering == broker.number:
-        return well("kafka", str(broker.address), f"Broker {broker.number} is reached at {broker.address}.")
-    return error(
-        "kafka",
-        str(broker.address),
+        return Subject("kafka", str(broker.address)).well(f"Broker {broker.number} is reached at {broker.address}.")
+    return Subject("kafka", str(broker.address)).error(
         f"Broker {broker.number} advertises {broker.address}, but broker {answer.answering} answers there, so "
         f"clients ask the wrong broker for the partitions of broker {broker.number}.{by.came_in}",
         f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or "
@@ -136,9 +128,7 @@ def _several_clusters(bootstrap: Sequence[Seen]) -> Iterator[Finding]:
         by_cluster.setdefault(answer.cluster_id, []).append(address)
     if len(by_cluster) > 1:
         parts = (f"{', '.join(map(str, where))} to {cluster}" for cluster, where in by_cluster.items())
-        yield error(
-            "kafka",
-            "bootstrap addresses",
+        yield Subject("kafka", "bootstrap addresses").error(
             f"The bootstrap addresses lead to different clusters: {'; '.join(parts)}. Which one a client connects "
             "to is random.",
             "List the brokers of only one cluster.",
@@ -153,9 +143,7 @@ def _shared(named: Sequence[tuple[Broker, Advertised]]) -> Iterator[Finding]:
         if len(sharing) > 1:
             numbers = [str(broker.number) for broker, _ in sharing]
             who = f"{', '.join(numbers[:-1])} and {numbers[-1]}"
-            yield error(
-                "kafka",
-                str(address),
+            yield Subject("kafka", str(address)).error(
                 f"Brokers {who} advertise the same address, {address}: only one of them can answer "
                 f"there.{sharing[0][1].came_in}",
                 f"advertised.listeners of each of the brokers {who} must give {_listener(sharing[0][1])} an address of "
@@ -168,9 +156,7 @@ def _alone(looks: Looks) -> Iterator[Finding]:
         return
     others = [str(one.address) for one in seen.answer.brokers if one.address != seen.address]
     if others and len(seen.answer.brokers) > 1:
-        yield warning(
-            "kafka",
-            str(seen.address),
+        yield Subject("kafka", str(seen.address)).warning(
             f"{looks.source} has only one address, and the cluster has {plural(len(seen.answer.brokers), 'broker')}: "
             f"while the broker at {seen.address} is down, no client can connect, although the other brokers are "
             "available.",

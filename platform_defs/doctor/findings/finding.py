@@ -24,19 +24,24 @@ class Finding:
     do: str = ""
 
 
-def error(area: str, subject: str, what: str, do: str) -> Finding:
-    """Return a finding that makes `tidegate doctor` exit with 1."""
-    return Finding(Severity.ERROR, area, subject, what, do)
+@dataclass(frozen=True)
+class Subject:
+    """The area and the subject of findings."""
 
+    area: str
+    name: str
 
-def warning(area: str, subject: str, what: str, do: str) -> Finding:
-    """Return a finding that a person should know of."""
-    return Finding(Severity.WARNING, area, subject, what, do)
+    def error(self, what: str, do: str) -> Finding:
+        """Return a finding that makes `tidegate doctor` exit with 1."""
+        return Finding(Severity.ERROR, self.area, self.name, what, do)
 
+    def warning(self, what: str, do: str) -> Finding:
+        """Return a finding that a person should know of."""
+        return Finding(Severity.WARNING, self.area, self.name, what, do)
 
-def well(area: str, subject: str, what: str) -> Finding:
-    """Return a finding with nothing to do."""
-    return Finding(Severity.OK, area, subject, what)
+    def well(self, what: str) -> Finding:
+        """Return a finding with nothing to do."""
+        return Finding(Severity.OK, self.area, self.name, what)
 
 
 def count(findings: Iterable[Finding]) -> dict[str, int]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from platform_defs.doctor.findings.addresses import PROTOCOLS, UNTRIED, Address, Answer, Kind, Trouble
-from platform_defs.doctor.findings.finding import Finding, error, warning
+from platform_defs.doctor.findings.finding import Finding, Subject
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,10 @@ class Case:
 def explain(case: Case) -> Finding:
     """Return the finding about an address that is of no use."""
     what, do = CASES[case.trouble.kind](case)
-    rate = warning if case.trouble.kind in UNTRIED else error
+    subject = Subject("kafka", str(case.address))
+    rate = subject.warning if case.trouble.kind in UNTRIED else subject.error
     came_in = "" if case.advertised is None else case.advertised.came_in
-    return rate("kafka", str(case.address), f"{case.who} {what}{came_in}", do)
+    return rate(f"{case.who} {what}{came_in}", do)
 
 
 Words = tuple[str, str]  # what was found, and what to do

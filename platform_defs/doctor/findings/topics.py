@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from platform_defs.doctor.findings.finding import Finding, Severity, error, warning, well
+from platform_defs.doctor.findings.finding import Finding, Severity, Subject
 from platform_defs.errors.words import noun_for, plural
 
 MOST = 10  # topics that are well and have a line each
@@ -45,10 +45,8 @@ def findings(looks: Sequence[TopicLook]) -> list[Finding]:
     fine = [finding for finding in found if finding.severity is Severity.OK]
     if len(fine) <= MOST:
         return found
-    together = well(
-        "topics",
-        "topics",
-        f"{plural(len(fine), 'topic')} can be read: every partition has a leader and all replicas in sync.",
+    together = Subject("topics", "topics").well(
+        f"{plural(len(fine), 'topic')} can be read: every partition has a leader and all replicas in sync."
     )
     return [together, *(finding for finding in found if finding.severity is not Severity.OK)]
 
@@ -62,30 +60,24 @@ def of_topic(look: TopicLook) -> list[Finding]:
     wrong = [finding for rule in rules for finding in rule(look.topic, state)]
     partitions = plural(len(state.leaders), "partition")
     return wrong or [
-        well("topics", look.topic, f"{look.topic}: {partitions}, all with a leader and in sync; can be read.")
+        Subject("topics", look.topic).well(f"{look.topic}: {partitions}, all with a leader and in sync; can be read.")
     ]
 
 
 def _no_state(look: TopicLook, trouble: TopicTrouble) -> Finding:
     of = f"the topic of {noun_for(len(look.pipelines), 'pipeline')} {', '.join(look.pipelines)}"
     if trouble.kind == "missing":
-        return warning(
-            "topics",
-            look.topic,
+        return Subject("topics", look.topic).warning(
             f"There is no topic {look.topic}, {of}, that this user can see.",
             "Create it (tidegate topics apply), correct the contract, or "
             "grant the user Describe on it: Kafka reports topics that you may not Describe as missing.",
         )
     if trouble.kind == "no_right":
-        return error(
-            "topics",
-            look.topic,
+        return Subject("topics", look.topic).error(
             f"This user has no right to see {look.topic}, {of} ({trouble.error}).",
             f"Grant Read, Describe and DescribeConfigs on the topic {look.topic} (kafka-acls.sh).",
         )
-    return error(
-        "topics",
-        look.topic,
+    return Subject("topics", look.topic).error(
         f"Kafka did not answer when asked about {look.topic}, {of} ({trouble.error}).",
         "Fix the findings about the brokers' addresses first: a broker that does not answer may lead its partitions.",
     )
@@ -95,12 +87,10 @@ def _leaderless(topic: str, state: TopicState) -> Iterator[Finding]:
     without = sorted(number for number, leader in state.leaders.items() if leader is None)
     if without:
         held = sorted({replica for number in without for replica in state.replicas[number]})
-        yield error(
-            "topics",
-            topic,
+        yield Subject("topics", topic).error(
             f"{topic}: {_share(without, state)} no leader, so nothing can be read or written there.",
             f"Start one of the brokers {_listed(held)}, which hold {noun_for(len(without), 'it', 'them')}. If they "
-            "are gone for good, an unclean election (unclean.leader.election.enable) continues with the remaining "
+            "are gone permanently, an unclean election (unclean.leader.election.enable) continues with the remaining "
             "replicas, and loses messages.",
         )
 
@@ -112,17 +102,13 @@ def _out_of_sync(topic: str, state: TopicState) -> Iterator[Finding]:
     behind = sorted(n for n in led if len(state.in_sync[n]) < len(state.replicas[n]))
     lagging = sorted({one for n in behind for one in state.replicas[n] if one not in state.in_sync[n]})
     if under:
-        yield error(
-            "topics",
-            topic,
+        yield Subject("topics", topic).error(
             f"{topic}: {_share(under, state)} fewer in-sync replicas than min.insync.replicas ({least}): writes "
             "with acks=all are refused there.",
             f"Start the brokers {_listed(lagging)}, whose replicas are behind, or check their logs for the reason.",
         )
     elif behind:
-        yield warning(
-            "topics",
-            topic,
+        yield Subject("topics", topic).warning(
             f"{topic}: {_share(behind, state)} replicas that are not in sync; until they catch up, new messages "
             "are on fewer brokers.",
             f"Check the brokers {_listed(lagging)}, whose replicas are behind.",
@@ -137,9 +123,7 @@ def _too_few(topic: str, state: TopicState) -> Iterator[Finding]:
     short = sorted(number for number, replicas in state.replicas.items() if len(replicas) < least)
     if short:
         replicas = plural(len(state.replicas[short[0]]), "replica")
-        yield warning(
-            "topics",
-            topic,
+        yield Subject("topics", topic).warning(
             f"{topic}: min.insync.replicas is {least}, and {_share(short, state)} {replicas}: a write reaches "
             "fewer brokers than that setting promises.",
             f"Add replicas; or lower min.insync.replicas of {topic} to the number of its replicas.",
@@ -155,9 +139,7 @@ def _share(numbers: Sequence[int], state: TopicState) -> str:
 def _rights(topic: str, state: TopicState) -> Iterator[Finding]:
     if state.missing_rights:
         names = " and ".join(state.missing_rights)
-        yield error(
-            "topics",
-            topic,
+        yield Subject("topics", topic).error(
             f"{topic}: this user lacks the {noun_for(len(state.missing_rights), 'right')} {names}, without which no "
             "pipeline can read it.",
             f"Grant {names} on the topic {topic} (kafka-acls.sh --add --allow-principal ... --operation ...).",

@@ -7,9 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from platform_defs.doctor.findings.addresses import LISTENER_SETTINGS, Address, Answer, Seen
-from platform_defs.doctor.probes.connection import Place, connected, encrypted, resolve
+from platform_defs.doctor.probes.connection import (
+    Place,
+    connected,
+    context_of,
+    encrypted,
+    resolve,
+    trusting,
+    unread,
+)
 from platform_defs.doctor.probes.conversation import Conversation, Stopped
-from platform_defs.doctor.probes.encryption import context_of, trusting, unread
 from platform_defs.doctor.probes.login import NO_SASL_HERE, log_in
 
 
@@ -61,9 +68,9 @@ class Visitor:
         kind, message = first.trouble.kind, first.trouble.error
         if kind == "certificate_name":
             return Stopped(kind, message, self._names(places))
-        if kind == "closed" and not self._encrypts and self._speaks_tls(address, places):
+        if kind == "closed" and not self._encrypts and self._answers(address, places, trusting()):
             return Stopped("speaks_tls", message)
-        if kind == "tls" and self._speaks_plainly(address, places):
+        if kind == "tls" and self._answers(address, places, None):
             return Stopped("speaks_plainly", message)
         if kind == "wants_login":
             return self._wants_login(address, places, message)
@@ -81,17 +88,12 @@ class Visitor:
         names = found.get("subjectAltName", ())
         return [str(pair[1]) for pair in names]
 
-    def _speaks_tls(self, address: Address, places: Sequence[Place]) -> bool:
+    def _answers(self, address: Address, places: Sequence[Place], context: ssl.SSLContext | None) -> bool:
+        """Return True if the listener opens TLS with this context, or without one answers a plain request."""
         try:
-            with self._conversation(address, places, trusting()):
-                return True
-        except Stopped:
-            return False
-
-    def _speaks_plainly(self, address: Address, places: Sequence[Place]) -> bool:
-        try:
-            with self._conversation(address, places, None) as conversation:
-                conversation.api_versions()
+            with self._conversation(address, places, context) as conversation:
+                if context is None:
+                    conversation.api_versions()
                 return True
         except Stopped:
             return False

@@ -1,25 +1,43 @@
-"""The connection to an address of Kafka: name, TCP, TLS. Each step raises Stopped, and none outlasts its deadline."""
+"""The connection to an address of Kafka: name, TCP, TLS. Each step raises Stopped, and none outlasts its deadline.
+
+TLS is configured by librdkafka's options: those that name files, and those that switch checks off.
+"""
 
 import queue
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from platform_defs.doctor.findings.addresses import Address
+from platform_defs.doctor.findings.addresses import Address, parsed
 from platform_defs.doctor.probes.conversation import Stopped
+from platform_defs.errors import BadInput
 
 OTHER_NAME = {62, 64}  # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH
+# Options that librdkafka reads and Python's ssl cannot, at least not from there.
+UNREAD = ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem", "ssl.ca.certificate.stores")
 Place = tuple[socket.AddressFamily, Any]  # an IP address and a port, as sockets take them
 
 
 def resolve(address: Address, deadline: float) -> Sequence[Place]:
     """Resolve the name. The system's own lookup cannot be cancelled: a thread that nothing waits for does it."""
     found = queue.SimpleQueue[Sequence[Place] | OSError]()
-    threading.Thread(target=lambda: found.put(_looked_up(address)), daemon=True).start()
+
+    def look_up() -> None:
+        try:
+            listed = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            found.put(error)
+        except UnicodeError as error:  # a label of more than 63 letters
+            found.put(OSError(0, str(error)))
+        else:
+            found.put([(family, place) for family, _, _, _, place in listed])
+
+    threading.Thread(target=look_up, daemon=True).start()
     try:
         places = found.get(timeout=max(0.0, deadline - time.monotonic()))
     except queue.Empty:
@@ -27,16 +45,6 @@ def resolve(address: Address, deadline: float) -> Sequence[Place]:
     if isinstance(places, OSError):
         raise Stopped("unknown_name", places.strerror or places) from places
     return places
-
-
-def _looked_up(address: Address) -> Sequence[Place] | OSError:
-    try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        return error
-    except UnicodeError as error:  # a label of more than 63 letters
-        return OSError(0, str(error))
-    return [(family, place) for family, _, _, _, place in found]
 
 
 @contextmanager
@@ -87,3 +95,61 @@ def encrypted(
         raise Stopped("tls", error.strerror or error) from error
     with connection:
         yield connection
+
+
+def connection_problem(text: str, deadline: float) -> str | None:
+    """Return why no connection can be made to the address in `text`; None if one can."""
+    if (address := parsed(text)) is None:
+        return f"{text} is not an address like spark.example.com:7077"
+    try:
+        with connected(resolve(address, deadline), deadline):
+            return None
+    except Stopped as stopped:
+        return stopped.trouble.error
+
+
+def unread(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the given options that the doctor's own TLS does not support."""
+    return tuple(name for name in UNREAD if options.get(name))
+
+
+def context_of(options: Mapping[str, str]) -> ssl.SSLContext:
+    """Return a client's TLS context with these options. Raises BadInput if a file cannot be read."""
+    try:
+        made = _trusting_authorities(options)
+        if certificate := options.get("ssl.certificate.location"):
+            password = options.get("ssl.key.password", "")  # never None: OpenSSL would prompt for it at the terminal
+            made.load_cert_chain(certificate, options.get("ssl.key.location") or None, password)
+    except (OSError, ValueError) as error:
+        names = "ssl.ca.location, ssl.certificate.location, ssl.key.location"
+        raise BadInput(
+            f"the certificates in {names} cannot be read: {error}. Provide PEM files that this user may read",
+            field="TIDEGATE_KAFKA_SSL_*",
+        ) from error
+    if options.get("ssl.endpoint.identification.algorithm", "https") != "https":
+        made.check_hostname = False
+    if options.get("enable.ssl.certificate.verification", "true").lower() in ("false", "0", "f"):
+        return trusting(made)
+    return made
+
+
+def trusting(context: ssl.SSLContext | None = None) -> ssl.SSLContext:
+    """Return `context`, or a new one, that trusts every certificate: if a user configures that, and to test whether a
+    server speaks TLS at all (nothing secret goes over that connection).
+    """
+    context = context or ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _trusting_authorities(options: Mapping[str, str]) -> ssl.SSLContext:
+    """Return a context with the authorities of the options, else the system's."""
+    if pem := options.get("ssl.ca.pem"):
+        return ssl.create_default_context(cadata=pem)
+    where = options.get("ssl.ca.location")
+    if not where or where == "probe":
+        return ssl.create_default_context()
+    if Path(where).is_dir():
+        return ssl.create_default_context(capath=where)
+    return ssl.create_default_context(cafile=where)

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from platform_defs.doctor.findings import machine, postgres, topics
-from platform_defs.doctor.findings.finding import Finding, Severity, by_area, count, error, warning, well
-from platform_defs.doctor.findings.machine import SparkLook
+from platform_defs.doctor.findings.finding import Finding, Severity, Subject, by_area, count
 from platform_defs.doctor.findings.postgres import LedgerState, Vitals
 from platform_defs.doctor.findings.topics import TopicLook, TopicState, TopicTrouble
 from platform_defs.doctor.findings.trials import Place, Written, places_to_read, reading, writing
@@ -159,9 +158,10 @@ def test_this_machine_is_explained() -> None:
     assert "Spark needs Java 17 or newer" in machine.java(11, "/usr/bin/java", 17).what
     assert machine.disk("/data", 3_000_000_000).severity is Severity.OK
     assert "has 500 MB left" in machine.disk("/data", 500_000_000).what
-    assert machine.spark(SparkLook("4.3.0")).severity is Severity.OK
-    assert machine.spark(SparkLook("4.3.0", "spark://s:7077", "Connection refused")).severity is Severity.ERROR
-    assert "was not checked" in machine.spark(SparkLook("4.3.0", "yarn", tried=False)).what
+    assert machine.spark("4.3.0").severity is Severity.OK
+    assert machine.spark("4.3.0", "spark://s:7077", "Connection refused").severity is Severity.ERROR
+    assert "accepts connections" in machine.spark("4.3.0", "spark://s:7077").what
+    assert "was not checked" in machine.spark("4.3.0", "yarn").what
 
 
 def test_reading_is_tried_once_at_each_broker() -> None:
@@ -180,6 +180,7 @@ def test_a_trial_that_fails_names_partition_broker_and_reason() -> None:
 
 
 def test_findings_are_counted_and_grouped_in_their_order() -> None:
-    found = [well("kafka", "a", "x"), error("postgres", "b", "y", "do"), warning("kafka", "c", "z", "do")]
+    well, wrong = Subject("kafka", "a").well("x"), Subject("postgres", "b").error("y", "do")
+    found = [well, wrong, Subject("kafka", "c").warning("z", "do")]
     assert count(found) == {"error": 1, "warning": 1, "ok": 1}
     assert by_area(found) == {"kafka": (found[0], found[2]), "postgres": (found[1],)}
