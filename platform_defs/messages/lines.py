@@ -5,7 +5,7 @@ import select
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from platform_defs.errors import BadInput
 
@@ -21,81 +21,41 @@ class Line:
     text: bytes
 
 
-class Lines(Protocol):
-    """Values in blocks. `noun` is their name in a sentence; `streamed`: they can be read only once."""
+@dataclass(frozen=True)
+class Lines:
+    """Values in blocks: arguments, byte for byte as the shell passed them, or lines of a file or of standard input."""
+
+    source: list[str] | Path | BinaryIO
 
     @property
-    def noun(self) -> str: ...
-
-    @property
-    def streamed(self) -> bool: ...
-
-    def blocks(self) -> Iterator[Sequence[Line]]:
-        """Yield the values in order. Raises BadInput for a line longer than 64 MB, or a file that cannot be read."""
-        ...
-
-    def more_is_there(self) -> bool:
-        """Return True if the next block can be read without waiting for its writer."""
-        ...
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """Values on the command line, byte for byte as the shell passed them."""
-
-    values: Sequence[str]
-    noun: str = "value"
-    streamed: bool = False
-
-    def blocks(self) -> Iterator[Sequence[Line]]:
-        """See `Lines`."""
-        yield [Line(number, os.fsencode(value)) for number, value in enumerate(self.values, 1)]
-
-    def more_is_there(self) -> bool:
-        """See `Lines`."""
-        return True
-
-
-@dataclass(frozen=True)
-class FileLines:
-    """The lines of a file; a pipe is read like standard input."""
-
-    path: Path
-    noun: str = "line"
+    def noun(self) -> str:
+        """The name of a value in a sentence."""
+        return "value" if isinstance(self.source, list) else "line"
 
     @property
     def streamed(self) -> bool:
-        return not self.path.is_file()
+        """True if the values can be read only once. A pipe is read like standard input."""
+        return not isinstance(self.source, list | Path) or (isinstance(self.source, Path) and not self.source.is_file())
 
     def blocks(self) -> Iterator[Sequence[Line]]:
-        """See `Lines`."""
-        try:
-            with self.path.open("rb") as stream:
-                yield from _blocks(stream)
-        except OSError as error:
-            raise BadInput(f"it cannot be read: {error.strerror}", file=str(self.path)) from error
+        """Yield the values in order. Raises BadInput for a line longer than 64 MB, or a file that cannot be read."""
+        if isinstance(self.source, list):
+            yield [Line(number, os.fsencode(value)) for number, value in enumerate(self.source, 1)]
+        elif isinstance(self.source, Path):
+            try:
+                with self.source.open("rb") as stream:
+                    yield from _blocks(stream)
+            except OSError as error:
+                raise BadInput(f"it cannot be read: {error.strerror}", file=str(self.source)) from error
+        else:
+            yield from _blocks(self.source)
 
     def more_is_there(self) -> bool:
-        """See `Lines`."""
-        return not self.streamed
-
-
-@dataclass(frozen=True)
-class StreamLines:
-    """The lines of standard input, as they come."""
-
-    stream: BinaryIO
-    noun: str = "line"
-    streamed: bool = True
-
-    def blocks(self) -> Iterator[Sequence[Line]]:
-        """See `Lines`."""
-        yield from _blocks(self.stream)
-
-    def more_is_there(self) -> bool:
-        """See `Lines`."""
+        """Return True if the next block can be read without waiting for its writer."""
+        if isinstance(self.source, list | Path):
+            return not self.streamed
         try:
-            return bool(select.select([self.stream], [], [], 0)[0])
+            return bool(select.select([self.source], [], [], 0)[0])
         except (OSError, ValueError):  # it has no file descriptor
             return False
 

@@ -37,7 +37,10 @@ class Where:
         self._expression, self._columns = expression, schema.names
         self._session = duckdb.connect(":memory:", config=dict(LOCKED))
         self._session.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
-        self._named = {name.lower() for name in _names(self._parsed())}
+        nodes = [*_walked(self._parsed())]
+        named = (name for node in nodes if node.get("class") == "COLUMN_REF" for name in node["column_names"])
+        self._named = {name.lower() for name in named}  # columns, with their qualifiers
+        self._named |= {_EVERY for node in nodes if node.get("class") == "STAR"}
         if refused := sorted(name for name in hidden if name.lower() in self._named):
             raise self._refused(f"{refused[0]} {why_hidden}")
         self.places(pa.RecordBatch.from_pylist([], schema=schema))
@@ -79,15 +82,6 @@ class Where:
     def _refused(self, why: str) -> BadInput:
         columns = ", ".join(self._columns)
         return BadInput(f"{why.rstrip('.!')}. The columns are {columns}", field="--where")
-
-
-def _names(expression: Any) -> Iterator[str]:
-    """Yield the names of columns in the expression, with their qualifiers."""
-    for node in _walked(expression):
-        if node.get("class") == "COLUMN_REF":
-            yield from node["column_names"]
-        elif node.get("class") == "STAR":
-            yield _EVERY
 
 
 def _is_expression(node: Mapping[str, Any]) -> bool:

@@ -92,9 +92,10 @@ class Checked:
                 f"the header {taken[0]} names the schema of the message, and Tidegate sets it; leave it out",
                 field="--header",
             )
-        if self._fault_of_key is not None:
+        faults = key_texts(pa.array([self.key], pa.binary()))[1] if self._keyed else ()
+        if faults:  # no message with this key would become a row
             hint = "; set one with --key" if self.key is None else ""
-            raise BadInput(f"{self._fault_of_key.message}{hint}. Nothing was sent", field=self.contract.pipeline)
+            raise BadInput(f"{faults[0].message}{hint}. Nothing was sent", field=self.contract.pipeline)
 
     def messages(self, lines: Sequence[Line]) -> list[Outgoing | Refused]:
         """Return a message for each value, or why there is none. Blank lines are skipped."""
@@ -156,14 +157,6 @@ class Checked:
     @property
     def _keyed(self) -> bool:
         return self.contract.row_table.disposition == "upsert"
-
-    @cached_property
-    def _fault_of_key(self) -> Fault | None:
-        """The reason why no message with this key becomes a row; None if there is none."""
-        if not self._keyed:
-            return None
-        _, faults = key_texts(pa.array([self.key], pa.binary()))
-        return faults[0] if faults else None
 
     @cached_property
     def _key(self) -> bytes | None:

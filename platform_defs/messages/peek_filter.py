@@ -16,7 +16,6 @@ from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, classifie
 from platform_defs.contract.model.contract import Fault
 from platform_defs.contract.redaction import redacted
 from platform_defs.engine.task.decoding import BlockDecoder
-from platform_defs.engine.task.message_keys import KeyColumn
 from platform_defs.formats.blocks.arrow import Column, columns_of, int64s, nulls, record_batch, repeated
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.block import TIMESTAMP_TYPES, YEARS, Block, headers_of, in_parts, timestamp_ms
@@ -96,8 +95,13 @@ class PeekFilter:
     def _decode(self, partition: int, block: Block) -> _Decoded:
         """Decode and check the messages that have the wanted key, as a run does."""
         count = len(block.values)
-        keys = self._decoded_keys(partition, block)
-        wanted = self._has_key(block, keys)
+        keys = None  # bytes, unless rows depend on them or a schema encodes them
+        if self.decoder and self.contract and (self._is_upsert or self.contract.wire.key_format != "text"):
+            keys = self.decoder.keys(partition, block)
+        wanted = np.ones(count, np.bool_)
+        if self.key is not None:
+            known = keys.texts.cast(pa.binary()) if keys else block.keys
+            wanted = np.asarray(pc.fill_null(pc.equal(known, os.fsencode(self.key)), False))
         candidates = np.flatnonzero(wanted)
         if self.contract is None or self.decoder is None:
             return _Decoded(_NOTHING, np.full(count, -1), {}, candidates)
@@ -112,22 +116,6 @@ class PeekFilter:
         row_of = np.full(count, -1)
         row_of[places[np.asarray(checked.indexes)]] = np.arange(checked.rows.num_rows)
         return _Decoded(checked.rows, row_of, faults, candidates, keys and keys.texts)
-
-    def _decoded_keys(self, partition: int, block: Block) -> KeyColumn | None:
-        """Return the keys if rows depend on them or a schema encodes them; None if they are bytes."""
-        contract = self.contract
-        if self.decoder is None or contract is None:
-            return None
-        if self._is_upsert or contract.wire.key_format != "text":
-            return self.decoder.keys(partition, block)
-        return None
-
-    def _has_key(self, block: Block, keys: KeyColumn | None) -> Any:
-        """Return a mask (numpy) of the messages that have the wanted key."""
-        if self.key is None:
-            return np.ones(len(block.values), np.bool_)
-        known = keys.texts.cast(pa.binary()) if keys else block.keys
-        return np.asarray(pc.fill_null(pc.equal(known, os.fsencode(self.key)), False))
 
     def _frame(self, where: "Where", partition: int, block: Block, decoded: _Decoded) -> pa.RecordBatch:
         """Return the columns that the expression may name, with a row for each message of the block. Tidegate's own

@@ -91,7 +91,10 @@ class Sending:
         except (AccessDenied, BrokerAway, ProducerBroken, TopicMissing) as error:  # the producer cannot continue
             why = error
         finally:
-            self._report_all(why)
+            for item in self._handed:  # every other message is reported with `why`, also one that was given up
+                given_up = isinstance(item.result, NotDelivered) and item.result.reason in _GIVEN_UP
+                item.result = why if item.result is None or given_up else item.result
+            self._report_known()
 
     def _send_all(self, made: Sequence[Outgoing | Refused], producer: Producer) -> None:
         """Send the messages before the first value that is refused."""
@@ -139,18 +142,15 @@ class Sending:
         while self._handed and (result := self._handed[0].result) is not None:
             item = self._handed.popleft()
             del self._by_message[id(item.message)]
-            known.append(_sent(item.number, result))
+            if isinstance(result, TidegateError):
+                known.append(Sent(item.number, error=result))
+            else:
+                offset = None if result.offset is None or result.offset < 0 else result.offset
+                known.append(Sent(item.number, result.partition, offset, result.timestamp))
         self.sent += sum(item.error is None for item in known)
         self.failed += [item for item in known if item.error is not None]
         if known:
             self.report(known)
-
-    def _report_all(self, why: TidegateError) -> None:
-        """Report every message. `why`: the error for messages without a result, or that were given up."""
-        for item in self._handed:
-            given_up = isinstance(item.result, NotDelivered) and item.result.reason in _GIVEN_UP
-            item.result = why if item.result is None or given_up else item.result
-        self._report_known()
 
 
 _GIVEN_UP = ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
@@ -162,10 +162,3 @@ def portions(lines: Lines) -> Iterator[Sequence[Line]]:
     for block in lines.blocks():
         for start in range(0, len(block), BLOCK):
             yield block[start : start + BLOCK]
-
-
-def _sent(number: int, result: Delivered | TidegateError) -> Sent:
-    if isinstance(result, TidegateError):
-        return Sent(number, error=result)
-    offset = None if result.offset is None or result.offset < 0 else result.offset
-    return Sent(number, result.partition, offset, result.timestamp)

@@ -10,7 +10,7 @@ from platform_defs.cli.options import PartitionsOption, TopicOrPipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_error
 
 if TYPE_CHECKING:
-    from platform_defs.messages.peek_ranges import Start
+    from platform_defs.messages.peek import Start
 
 LIMIT = 20  # messages, if neither --limit, --last nor --follow is given
 
@@ -99,7 +99,7 @@ def peek(
 
 def _start(offset: int | None, at: str | None, last: int | None) -> Start:
     """Return the start. Raises typer.BadParameter for more than one start, and for a time that is not ISO 8601."""
-    from platform_defs.messages.peek_ranges import Start
+    from platform_defs.messages.peek import Start
     from platform_defs.times import EXAMPLE, parse_time
 
     if sum(one is not None for one in (offset, at, last)) > 1:

@@ -77,7 +77,7 @@ def send(
       unsent    messages that are kept for tidegate unsent send
     """
     from platform_defs.messages.cli.send_answer import Answer, print_end
-    from platform_defs.messages.lines import Arguments
+    from platform_defs.messages.lines import Lines
     from platform_defs.messages.prepare_send import Request, prepare
     from platform_defs.messages.send import Sending
     from platform_defs.settings.contracts import read_contracts
@@ -88,7 +88,7 @@ def send(
         raise typer.BadParameter("--null requires --key: a tombstone deletes the row with that key")
     request = Request(
         name=destination,
-        lines=Arguments([""]) if null else _lines(value or [], file),
+        lines=Lines([""]) if null else _lines(value or [], file),
         key=None if key is None else os.fsencode(key),
         headers=tuple(_header(text) for text in header),
         partition=partition,
@@ -109,19 +109,19 @@ def send(
 
 
 def _lines(values: list[str], file: Path | None) -> Lines:
-    from platform_defs.messages.lines import Arguments, FileLines, StreamLines
+    from platform_defs.messages.lines import Lines
 
     if file is not None and values:
         raise typer.BadParameter("use either VALUE or --file, not both")
     if file is not None and str(file) != STANDARD_INPUT:
-        return FileLines(file)
+        return Lines(file)
     if STANDARD_INPUT in values and len(values) > 1:
         raise typer.BadParameter("- means standard input and must be the only VALUE")
     if values and values != [STANDARD_INPUT]:
-        return Arguments(values)
+        return Lines(values)
     if not values and file is None and sys.stdin.isatty():
         raise typer.BadParameter("add a VALUE, --file, or - to type lines")
-    return StreamLines(sys.stdin.buffer)
+    return Lines(sys.stdin.buffer)
 
 
 def _header(text: str) -> tuple[str, bytes]:

@@ -42,7 +42,7 @@ class Answer:
             print_line("\n".join(shown))
 
     def end(self, tail: Mapping[str, Any]) -> None:
-        """Print the end of the JSON document: `tail`, the fields behind the list."""
+        """Print the end of the JSON document: `tail`, the fields after the list."""
         if self.output is Output.json:
             before = "\n  " if self._begun else self._head()
             self._write(f"{before}],\n{json.dumps(tail, indent=2).removeprefix('{').lstrip(chr(10))}\n")
@@ -71,9 +71,9 @@ def print_end(answer: Answer, sending: Sending) -> None:
     prepared, refused, noun = answer.prepared, sending.refused, answer.noun
     kept = kept_where(prepared.unsent) if prepared.unsent else ""
     if answer.output is Output.human:
-        print_line(
-            f"{plural(sending.sent, 'message')} sent to {prepared.topic}, {_checked(prepared)}{_placed(prepared)}"
-        )
+        by_key = prepared.request.key is not None and prepared.request.partition is None
+        placed = f", partitioner {prepared.chosen.partitioner}" if by_key else ""
+        print_line(f"{plural(sending.sent, 'message')} sent to {prepared.topic}, {_checked(prepared)}{placed}")
     answer.end(
         {
             "sent": sending.sent,
@@ -102,12 +102,6 @@ def _checked(prepared: Prepared) -> str:
     if not prepared.is_checked:
         return "unchecked (--unchecked)"
     return f"checked against the contract of {prepared.contract.pipeline}"
-
-
-def _placed(prepared: Prepared) -> str:
-    """Name the partitioner, if it decided by the key."""
-    by_key = prepared.request.key is not None and prepared.request.partition is None
-    return f", partitioner {prepared.chosen.partitioner}" if by_key else ""
 
 
 def _line(noun: str, item: Sent) -> str:

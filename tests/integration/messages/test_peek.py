@@ -19,8 +19,7 @@ from platform_defs.contract.model.classified import HIDDEN
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.messages.chosen_topic import ChosenTopic
-from platform_defs.messages.peek import Peek, filter_of
-from platform_defs.messages.peek_ranges import Start
+from platform_defs.messages.peek import Peek, Start, filter_of
 from tests.support.commands import Called, invoke
 from tests.support.own_home import TIDEGATE
 from tests.support.shipped import ASSETS

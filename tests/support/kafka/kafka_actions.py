@@ -26,8 +26,7 @@ from platform_defs.kafka.source import KafkaSource
 from platform_defs.kafka.throttles import KafkaThrottles
 from platform_defs.kafka.topic_views import KafkaTopics
 from platform_defs.messages.chosen_topic import ChosenTopic
-from platform_defs.messages.peek import Peek, filter_of
-from platform_defs.messages.peek_ranges import Start
+from platform_defs.messages.peek import Peek, Start, filter_of
 from platform_defs.offsets import OffsetRange
 from platform_defs.producers.marker import Marker
 from platform_defs.producers.message import Message

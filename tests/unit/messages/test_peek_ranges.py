@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from platform_defs.errors import BadInput
 from platform_defs.kafka.partitions import check_partitions
-from platform_defs.messages.peek_ranges import PART, no_leader, starts_at, turns
+from platform_defs.messages.peek import PART, no_leader, starts_at, turns
 from platform_defs.offsets import OffsetRange, PartitionView
 
 HELD = {0: PartitionView(10, 20, high=25), 1: PartitionView(0, 50), 2: PartitionView(7, 7)}
