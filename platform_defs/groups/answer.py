@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import asdict
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
     from platform_defs.kafka.group_state import GroupPartition
 
 TOPICS = 3  # in a line of the list
-
-
-def list_json(found: GroupList) -> dict[str, Any]:
-    """Return the answer of `tidegate groups list -o json`."""
-    return {"incomplete": found.incomplete, "groups": [_listed_json(one) for one in found.groups]}
 
 
 def print_list(found: GroupList) -> None:
@@ -101,7 +97,8 @@ def print_described(found: DescribedGroup) -> None:
         print_table(heads, rows)
     if progress.partitions:
         heads = ["topic", "partition", "member", "committed", "log start", "end", "lag", "lag in seconds"]
-        rows = [_partition_row(one, found) for one in progress.partitions]
+        rows = [[*_partition_json(one, found).values()][:8] for one in progress.partitions]
+        rows = [[*row, None if seconds is None else f"{seconds:,.1f}"] for *row, seconds in rows]
         print_line("")
         print_table(heads, rows)
     notes = [f"{group.idle_sentence}: {', '.join(map(str, group.idle))}"] if group.idle_sentence else []
@@ -169,7 +166,7 @@ def print_deletion(found: Deletion, command: str, *, executed: bool) -> None:
         )
 
 
-def _listed_json(one: GroupProgress) -> dict[str, Any]:
+def listed_json(one: GroupProgress) -> dict[str, Any]:
     return {
         "group": one.group.name,
         "type": one.group.type,
@@ -206,26 +203,10 @@ def _partition_json(one: GroupPartition, found: DescribedGroup) -> dict[str, Any
     }
 
 
-def _partition_row(one: GroupPartition, found: DescribedGroup) -> tuple[Any, ...]:
-    shown: Mapping[str, Any] = _partition_json(one, found)
-    seconds = shown["lag_seconds"]
-    return (
-        *(one.topic, one.partition, shown["member_id"], one.committed, shown["log_start"], shown["end"], one.lag),
-        None if seconds is None else f"{seconds:,.1f}",
-    )
-
-
 def _change_json(one: OffsetChange) -> dict[str, Any]:
-    return {
-        "topic": one.topic,
-        "partition": one.partition,
-        "current": one.current,
-        "new": one.new,
-        "skipped": one.skipped,
-        "read_again": one.read_again,
-        "log_start": one.bounds.log_start,
-        "end": one.bounds.end,
-    }
+    change = asdict(one)
+    bounds = change.pop("bounds")
+    return {**change, "skipped": one.skipped, "read_again": one.read_again, **bounds}
 
 
 def _lost_json(one: GroupPartition) -> dict[str, Any]:

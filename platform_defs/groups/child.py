@@ -1,12 +1,13 @@
-"""GroupClient in a child process, since librdkafka may end the process that asks about consumer groups.
+"""GroupClient in a child process, since librdkafka may end the process that queries consumer groups.
 
-A request to a coordinator whose broker goes away at that moment fails an assertion (`eonce->refcnt > 0`,
+A request to a coordinator whose broker stops at that moment fails an assertion (`eonce->refcnt > 0`,
 https://github.com/confluentinc/librdkafka/issues/4605, also in 2.16): tested with 120 groups, the death of one of three
 brokers is enough. Without the child that would end Dagster's code server, or a watch.
 """
 
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from platform_defs.groups.client import GroupClient, Listing
 from platform_defs.kafka.group_state import Bounds, Group, Place
 from platform_defs.settings.settings import settings
 
-COMMAND = (sys.executable, "-P", "-m", "platform_defs.groups.worker")  # -P: imports nothing of the working directory
+COMMAND = (sys.executable, "-P", "-m", "platform_defs.groups.child")  # -P: imports nothing of the working directory
 TRIES = 4  # of a query, each by a new process
 PAUSE = 0.5  # seconds between two of them
 ISSUE = ", a known crash while a broker goes away: confluentinc/librdkafka issue 4605"
@@ -42,7 +43,7 @@ class _Ended(Exception):  # inside this module only
 @dataclass
 class KafkaGroups:
     """GroupClient's methods, with its arguments and errors. The child starts with the first call and ends with this
-    object. If it ends without an answer, another one is asked; a change is not tried again.
+    object. If it ends without an answer, another one is queried; a change is not tried again.
 
     Raises BadInput if no process can be started.
     """
@@ -88,7 +89,7 @@ class KafkaGroups:
                 return self._call(method, *args, **kwargs)
             except _Ended as error:
                 if not error.by_signal:
-                    raise InternalError.of("the process that asks about consumer groups", str(error)) from error
+                    raise InternalError.of("the process that queries consumer groups", str(error)) from error
                 reason = str(error)
         raise BrokerAway(
             f"Kafka could not be queried for consumer groups: the helper process ended {TRIES} times ({reason}). "
@@ -130,7 +131,7 @@ class KafkaGroups:
 
 
 class _Child:
-    """A process that runs worker.py."""
+    """A process that runs `serve`."""
 
     def __init__(self, options: Mapping[str, Any], timeout: float) -> None:
         # librdkafka's log for the option debug is for the user, and unbounded.
@@ -166,7 +167,7 @@ class _Child:
                 self._options = None
             pickle.dump((method, args, kwargs), self._calls)
             self._calls.flush()
-            return pickle.load(self._answers)  # noqa: S301  # by worker.py
+            return pickle.load(self._answers)  # noqa: S301  # by `serve`
         except (EOFError, OSError, pickle.PickleError) as error:
             raise self._ended() from error
 
@@ -190,3 +191,33 @@ class _Child:
             last = self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
         issue = ISSUE if code == -signal.SIGABRT else ""
         return _Ended(f"{last or f'exit code {code}'}{issue}", by_signal=code < 0)
+
+
+def serve(descriptor: int) -> None:
+    """Read calls of GroupClient's methods from stdin and write their results or errors to `descriptor`, pickled, until
+    the parent closes its end, or has ended.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an assertion of librdkafka leaves no core file behind
+    calls = sys.stdin.buffer
+    options, timeout = pickle.load(calls)  # noqa: S301  # by the parent
+    client = GroupClient(options, timeout)
+    with os.fdopen(descriptor, "wb") as answers:
+        while True:
+            try:
+                method, args, kwargs = pickle.load(calls)  # noqa: S301  # by the parent
+            except EOFError:
+                return
+            answer: Any = None
+            error: TidegateError | None = None
+            try:
+                answer = method(client, *args, **kwargs)
+            except TidegateError as raised:
+                error = raised
+            except Exception as raised:  # noqa: BLE001  # a mistake of ours, raised again by the parent
+                error = InternalError.of("a question about consumer groups", raised)
+            pickle.dump((answer, error), answers)
+            answers.flush()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

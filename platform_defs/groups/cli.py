@@ -48,10 +48,11 @@ def list_(output: OutputOption = Output.human) -> None:
       pipeline  the pipeline whose progress it shows, or null
       problem   why members or offsets are not known, or null
     """
-    from platform_defs.groups.answer import list_json, print_list
+    from platform_defs.groups.answer import listed_json, print_list
 
     found = _groups().list_all()
-    print_answer(list_json(found), lambda: print_list(found), output)
+    document = {"incomplete": found.incomplete, "groups": [listed_json(one) for one in found.groups]}
+    print_answer(document, lambda: print_list(found), output)
 
 
 @app.command()
@@ -116,7 +117,7 @@ def watch(
       reason           for away
     """
     from platform_defs.cli.signals import until_signal
-    from platform_defs.groups.watch import Watch
+    from platform_defs.groups.events import Watch
 
     if output is Output.human:
         print_error(f"Watching {group or 'all groups'}. Ctrl-C ends it.")

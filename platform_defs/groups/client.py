@@ -94,7 +94,7 @@ class GroupClient:
         groups = {
             one.group_id: Group(name=one.group_id, type=_TYPES.get(one.type, CLASSIC), state=_state(one.state))
             for one in found.valid
-            if one.group_id  # "": clients refuse to ask about it
+            if one.group_id  # "": clients refuse to query it
         }
         admin.forget()
         return Listing(
@@ -133,7 +133,7 @@ class GroupClient:
         return self._each(names, ask, self._offsets, "to list the offsets of")
 
     def bounds(self, places: Iterable[Place]) -> dict[Place, Bounds | TidegateError]:
-        """Return log start and high watermark of each partition, or its error. Asks each broker twice."""
+        """Return log start and high watermark of each partition, or its error. Queries each broker twice."""
         wanted = sorted(places)
         starts = self._offsets_of(dict.fromkeys(wanted, OffsetSpec.earliest()))
         ends = self._offsets_of(dict.fromkeys(wanted, OffsetSpec.latest()))
@@ -214,7 +214,7 @@ class GroupClient:
         """Return the result of `read` for each group's answer, or the error in its place; groups that do not exist are
         omitted.
 
-        Groups without an answer are asked again: librdkafka does not notice that a coordinator that was missing at
+        Groups without an answer are queried again: librdkafka does not notice that a coordinator that was missing at
         first has appeared (as with the first group of a cluster).
         """
         waiting, found, admin = [*dict.fromkeys(names)], dict[str, Answer | TidegateError](), self._admin()
@@ -350,7 +350,17 @@ def _state(state: ConsumerGroupState) -> str:
 
 
 def _group(described: Any) -> Group:
-    members = tuple(map(_member, described.members))
+    members = tuple(
+        Member(
+            member_id=one.member_id,
+            client_id=one.client_id,
+            host=one.host.removeprefix("/"),
+            instance_id=one.group_instance_id or None,
+            partitions=_places(one.assignment.topic_partitions),
+            target=one.target_assignment and _places(one.target_assignment.topic_partitions),
+        )
+        for one in described.members
+    )
     kind, state = _TYPES.get(described.type, CLASSIC), _state(described.state)
     if kind == CONSUMER and state == "Unknown" and members:
         state = "Reconciling" if any(one.target != one.partitions for one in members) else "Assigning"
@@ -363,18 +373,6 @@ def _group(described: Any) -> Group:
         coordinator=node and node.id,
         coordinator_address=node and f"{node.host}:{node.port}",
         members=members,
-    )
-
-
-def _member(described: Any) -> Member:
-    target = described.target_assignment
-    return Member(
-        member_id=described.member_id,
-        client_id=described.client_id,
-        host=described.host.removeprefix("/"),
-        instance_id=described.group_instance_id or None,
-        partitions=_places(described.assignment.topic_partitions),
-        target=None if target is None else _places(target.topic_partitions),
     )
 
 

@@ -167,7 +167,12 @@ def group_checks(
     if survey.problem is not None:
         return [_not_known(topic_key(name, prefix), survey.problem) for name in described]
     readings = {
-        name: [one for one in survey.readings(name) if not _is_ours(one.group.group.name, pipelines)]
+        name: [
+            one
+            for one in survey.readings(name)
+            if shown_pipeline(one.group.group.name, pipelines) is None
+            and recording_pipeline(one.group.group.name) is None
+        ]
         for name in described
     }
     try:
@@ -178,10 +183,6 @@ def group_checks(
         _check(topic_key(name, prefix), [replace(one, near=_near(one, old)) for one in found], survey)
         for name, found in readings.items()
     ]
-
-
-def _is_ours(group: str, pipelines: Collection[str]) -> bool:
-    return shown_pipeline(group, pipelines) is not None or recording_pipeline(group) is not None
 
 
 def _old_until(

@@ -80,14 +80,12 @@ def offset_changes(
         )
     outside = [one for one in found if not one.bounds.log_start <= one.new <= one.bounds.end]
     if outside:
-        each = "; ".join(f"{_name(one)}: {one.bounds.log_start} to {one.bounds.end}" for one in outside)
+        each = "; ".join(
+            f"partition {one.partition} of {one.topic}: {one.bounds.log_start} to {one.bounds.end}" for one in outside
+        )
         raise BadInput(
             f"offset {target.offset} is outside the log, so a consumer could not resume there. Valid offsets: {each}. "
             "Give one of these, earliest or latest, or limit the reset with --partition. Nothing was changed",
             field="--to",
         )
     return tuple(found)
-
-
-def _name(one: OffsetChange) -> str:
-    return f"partition {one.partition} of {one.topic}"

@@ -21,11 +21,10 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, InternalError, TidegateError
 from platform_defs.groups import child
 from platform_defs.groups.child import KafkaGroups
-from platform_defs.groups.events import GroupEvent
+from platform_defs.groups.events import GroupEvent, Watch
 from platform_defs.groups.groups import Groups
 from platform_defs.groups.progress import show_progress
 from platform_defs.groups.reset import Target
-from platform_defs.groups.watch import Watch
 from platform_defs.kafka.group_state import Group
 from tests.support.commands import Called, invoke
 from tests.support.kafka.group_members import commit, member, members
@@ -295,7 +294,7 @@ def test_the_process_that_asks_imports_as_its_parent_and_may_print(
         (tmp_path / name).write_text("raise ValueError('of the working directory')")
     monkeypatch.chdir(tmp_path)
     assert group in KafkaGroups(shared.options).describe([group])
-    serve = "import sys; from platform_defs.groups.worker import main; print('a token'); main(int(sys.argv[1]))"
+    serve = "import sys; from platform_defs.groups.child import serve; print('a token'); serve(int(sys.argv[1]))"
     monkeypatch.setattr(child, "COMMAND", (sys.executable, "-P", "-c", serve))
     assert group in KafkaGroups(shared.options).describe([group])
 

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.errors import BadInput, BrokerAway
-from platform_defs.groups.events import GroupEvent, changes, with_kept_partitions
+from platform_defs.groups.events import GroupEvent, Watch, changes, with_kept_partitions
 from platform_defs.groups.own_groups import progress_group, record_group, recording_pipeline, shown_pipeline
 from platform_defs.groups.reset import OffsetChange, Target, offset_changes
-from platform_defs.groups.watch import Watch
 from platform_defs.kafka.group_state import Bounds, Group, GroupPartition, Member, Place, partitions_of, total_lag
 
 T = "orders"
@@ -154,7 +153,7 @@ class Answers:
 
 
 def watched(monkeypatch: pytest.MonkeyPatch, *answers: Group | BrokerAway | None) -> list[GroupEvent]:
-    monkeypatch.setattr("platform_defs.groups.watch.OF_ONE", 0)
+    monkeypatch.setattr("platform_defs.groups.events.OF_ONE", 0)
     client: Any = Answers(*answers)
     found = list[GroupEvent]()
     for event in Watch(client, "g").events(lambda: client.over):
