@@ -58,17 +58,13 @@ class Look:
         """Return the bytes of every replica on these brokers; None, and the reasons, if one of them does not report
         them.
         """
-        found = self.controllers.log_dirs(brokers)
-        failed = tuple(str(answer) for answer in found.values() if isinstance(answer, TidegateError))
-        if failed:
-            return None, failed
-        folders = [folder for answer in found.values() if not isinstance(answer, TidegateError) for folder in answer]
-        sizes: dict[tuple[str, int, int], int] = {}
-        for folder in folders:
-            for item in folder.replicas:
-                if not item.moves_here:
-                    sizes[item.topic, item.partition, folder.broker] = item.size
-        return sizes, ()
+        sizes, failed = dict[tuple[str, int, int], int](), list[str]()
+        for broker, answer in self.controllers.replica_sizes(brokers).items():
+            if isinstance(answer, TidegateError):
+                failed.append(str(answer))
+            else:
+                sizes |= {(topic, number, broker): size for (topic, number), size in answer.items()}
+        return None if failed else sizes, tuple(failed)
 
 
 T = TypeVar("T")

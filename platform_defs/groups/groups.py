@@ -20,7 +20,7 @@ from platform_defs.groups.own_groups import recording_pipeline, shown_pipeline
 from platform_defs.groups.reset import OffsetChange, Target, offset_changes
 from platform_defs.kafka.client.rights import PAGE, on_cluster
 from platform_defs.kafka.group_state import EMPTY, Bounds, Group, GroupPartition, Place, partitions_of, total_lag
-from platform_defs.kafka.partitions import check_partitions
+from platform_defs.kafka.observed import check_partitions
 
 NAMED = 10  # members in an error
 NO_OFFSETS = (

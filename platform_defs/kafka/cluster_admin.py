@@ -39,31 +39,6 @@ PAUSE = 0.1  # seconds between two
 
 
 @dataclass(frozen=True)
-class Replica:
-    """A replica in a log folder: bytes, messages behind, and whether it moves here from another folder."""
-
-    topic: str
-    partition: int
-    size: int
-    lag: int
-    moves_here: bool
-
-
-@dataclass(frozen=True)
-class LogDir:
-    """A log folder of a broker. Bytes are None if the broker does not report them; `error` is Kafka's name for a fault
-    of the folder (KAFKA_STORAGE_ERROR).
-    """
-
-    broker: int
-    path: str
-    total_bytes: int | None
-    usable_bytes: int | None
-    error: str | None
-    replicas: tuple[Replica, ...]
-
-
-@dataclass(frozen=True)
 class KafkaCluster:
     """Queries and commands for the controller. `options` are librdkafka's, with `bootstrap.servers`.
 
@@ -96,24 +71,30 @@ class KafkaCluster:
         )
         return tuple(sorted(found, key=lambda one: one.id))
 
-    def log_dirs(self, brokers: Sequence[int]) -> dict[int, tuple[LogDir, ...] | TidegateError]:
-        """Return the log folders of each broker. One broker's error is its own answer, and hides no other.
+    def replica_sizes(self, brokers: Sequence[int]) -> dict[int, dict[tuple[str, int], int] | TidegateError]:
+        """Return the bytes of each broker's replicas, by topic and partition, without replicas that move here from
+        another log folder of the broker. One broker's error is its own answer, and hides no other.
 
         Needs the ACL Describe on the cluster.
         """
 
-        place = "to describe the log folders of broker {}"
-
-        def answer(broker: int) -> tuple[LogDir, ...] | TidegateError:
+        def answer(broker: int) -> dict[tuple[str, int], int] | TidegateError:
+            place = f"to describe the log folders of broker {broker}"
             try:
-                messages = self._ask(place.format(broker), lambda admin: admin.describe_log_dirs(brokers=[broker]))
+                messages = self._ask(place, lambda admin: admin.describe_log_dirs(brokers=[broker]))
             except TidegateError as error:
                 return error
             if not messages[0]["log_dirs"]:  # every broker has one; kafka-python drops the error of the whole answer
                 denied = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-                refused = refusal(denied, place.format(broker), (on_cluster("Describe"),), self.options)
-                return refused or self._away(place.format(broker), denied.str())
-            return tuple(_log_dir(broker, one) for one in messages[0]["log_dirs"])
+                refused = refusal(denied, place, (on_cluster("Describe"),), self.options)
+                return refused or self._away(place, denied.str())
+            topics = [topic for folder in messages[0]["log_dirs"] for topic in folder["topics"]]
+            return {
+                (topic["name"], one["partition_index"]): one["partition_size"]
+                for topic in topics
+                for one in topic["partitions"]
+                if not one["is_future_key"]
+            }
 
         with ThreadPoolExecutor(8) as pool:
             return dict(zip(brokers, pool.map(answer, brokers), strict=True))
@@ -162,7 +143,10 @@ class KafkaCluster:
 
         `operation`: the required ACL on the cluster.
         """
-        _log_at(str(self.options.get("log_level")))
+        log, level = logging.getLogger("kafka"), str(self.options.get("log_level"))
+        log.setLevel(_LOG_LEVELS.get(level, logging.CRITICAL))
+        if level in _LOG_LEVELS and not log.hasHandlers():
+            log.addHandler(logging.StreamHandler())  # to stderr, as librdkafka does
         needed = on_cluster(operation)
         given, message = dict(second_options(self.options)), ""
         if give := given.get("sasl_oauth_token_provider"):
@@ -186,14 +170,6 @@ class KafkaCluster:
             f"Kafka at {servers} did not answer the request {place} within {self.timeout:g} s: {why}. "
             f"A majority of its controllers must be up. {settings().kafka_advice}"
         )
-
-
-def _log_at(level: str) -> None:
-    """Let kafka-python log as TIDEGATE_KAFKA_LOG_LEVEL says: to stderr, as librdkafka does."""
-    log = logging.getLogger("kafka")
-    log.setLevel(_LOG_LEVELS.get(level, logging.CRITICAL))
-    if level in _LOG_LEVELS and not log.hasHandlers():
-        log.addHandler(logging.StreamHandler())
 
 
 Read = tuple[bytes, errors.KafkaConnectionError | None]  # and the error that ended the connection
@@ -310,20 +286,3 @@ def _quorum(answer: Mapping[str, Any]) -> Quorum:
     lags = (max(0, end - one["log_end_offset"]) for one in found)
     voters = map(Voter, (one["replica_id"] for one in found), lags, silences)
     return Quorum(answer["leader_id"], answer["leader_epoch"], tuple(voters))
-
-
-def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:
-    replicas = (
-        Replica(topic["name"], one["partition_index"], one["partition_size"], one["offset_lag"], one["is_future_key"])
-        for topic in answer["topics"]
-        for one in topic["partitions"]
-    )
-    total, usable, code = answer.get("total_bytes", -1), answer.get("usable_bytes", -1), answer["error_code"]
-    return LogDir(
-        broker=broker,
-        path=answer["log_dir"],
-        total_bytes=total if total >= 0 else None,
-        usable_bytes=usable if usable >= 0 else None,
-        error=KafkaError(code).name() if code else None,
-        replicas=tuple(sorted(replicas, key=lambda one: (one.topic, one.partition))),
-    )

@@ -8,7 +8,7 @@ from metadata, which any broker gives; the rest is retried with a new client, wh
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from confluent_kafka import ElectionType, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, ConfigSource, OffsetSpec, ResourceType
@@ -20,15 +20,39 @@ from platform_defs.kafka.client.refusals import refusal
 from platform_defs.kafka.client.rights import Right, on_cluster, to_describe
 from platform_defs.kafka.observed import Broker, Partition
 from platform_defs.kafka.throttles import FOLLOWER, LEADER
-from platform_defs.kafka.topic_description import Setting, Source
 from platform_defs.offsets import PartitionView
 from platform_defs.settings.settings import settings
 
 ANSWER = 3.0  # seconds in which a broker answers, or counts as silent
-AT_ONCE = 16  # brokers that are asked at the same time
+AT_ONCE = 16  # brokers that are queried at the same time
 TRIES = 3
 ELECTION = 20.0  # seconds
 MINIMUM = "min.insync.replicas"
+Source = Literal["topic", "broker", "default"]
+SHOWN = {  # settings that are shown although they are Kafka's defaults
+    "cleanup.policy",
+    "compression.type",
+    "max.message.bytes",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
+    "segment.bytes",
+    "segment.ms",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A setting in effect for the topic, and the source of its value. A secret has no value."""
+
+    name: str
+    value: str | None
+    source: Source
+
+    @property
+    def shown(self) -> bool:
+        return self.source != "default" or self.name in SHOWN
 
 
 @dataclass(frozen=True)

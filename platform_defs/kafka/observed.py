@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from platform_defs.errors import BadInput
+
 Replicas = tuple[int, ...]  # broker ids, the preferred leader first
 
 
@@ -111,3 +113,11 @@ def by_topic(partitions: Iterable[Partition]) -> dict[str, Sequence[Partition]]:
     for item in sorted(partitions, key=lambda item: (item.topic, item.number)):
         found.setdefault(item.topic, []).append(item)
     return dict(found)
+
+
+def check_partitions(topic: str, there: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...]:
+    """Return the partitions to read, ascending. Raises BadInput if the topic does not have one of them."""
+    if missing := sorted(set(wanted) - set(there)):
+        has = f"partitions 0 to {len(there) - 1}" if len(there) > 1 else "partition 0 alone"
+        raise BadInput(f"{topic} has no partition {missing[0]}; it has {has}", field="--partition")
+    return tuple(sorted(set(wanted) or there))

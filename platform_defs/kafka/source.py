@@ -42,7 +42,7 @@ class KafkaSource:
     """Reads ranges inside a task. Picklable; `options` are librdkafka's, with `bootstrap.servers`."""
 
     options: Mapping[str, str] = field(repr=False)  # may contain a password
-    patience: float = 30.0  # seconds without progress before the broker counts as away
+    patience: float = 30.0  # seconds without progress before the broker counts as unavailable
     own: Mapping[str, Any] = field(default_factory=lambda: dict(READING))
 
     def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
@@ -87,13 +87,14 @@ class KafkaSource:
                 consumer.connection_log.refuse_too_large(_place(wanted, position))
                 raise
             if messages:
-                beyond = _offset(messages[-1]) >= wanted.until_offset
-                inside = _before(messages, wanted.until_offset) if beyond else messages
+                inside, until = messages, wanted.until_offset
+                if _offset(messages[-1]) >= until:
+                    inside = [item for item in messages if _offset(item) < until]
                 yield from message_blocks(cast("list[BlockMessage]", inside))
             if not polled:
                 reached = max(position, fetched)
             if reached > position:
-                # Behind the last message there may be control records of a later epoch.
+                # After the last message there may be control records of a later epoch.
                 epoch = messages[-1].leader_epoch() if messages and _offset(messages[-1]) + 1 == reached else None
                 position, last_progress = reached, time.monotonic()
                 consumer.connection_log.forget()
@@ -128,8 +129,8 @@ class KafkaSource:
         return messages, reached
 
     def _raise(self, reason: KafkaError, wanted: OffsetRange, position: int) -> None:
-        """Raise the meaning of an error in place of a message. librdkafka recovers by itself from a system that is
-        away, and `patience` bounds the wait; the group's coordinator, which it searches anyway, is not needed here.
+        """Raise the meaning of an error in place of a message. librdkafka recovers by itself from an unavailable
+        system, and `patience` bounds the wait; the group's coordinator, which it searches anyway, is not needed here.
         """
         if reason.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return
@@ -253,10 +254,6 @@ def _belong(messages: list[Message], wanted: OffsetRange, position: int) -> None
         if place != (wanted.topic, wanted.partition) or _offset(message) < position:
             found = f"{place[0]}[{place[1]}] at offset {_offset(message)}, but {position} is the next expected offset"
             raise MessageMisplaced.between(wanted.topic, wanted, found)
-
-
-def _before(messages: list[Message], until: int) -> list[Message]:
-    return [item for item in messages if _offset(item) < until]
 
 
 def _offset(message: Message) -> int:

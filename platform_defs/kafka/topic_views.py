@@ -56,7 +56,11 @@ class KafkaTopics:
         except TidegateError as refused:
             return dict.fromkeys(names, refused)
         described = self._described(names)
-        offsets = self._offsets([place for places in map(_places, described.values()) for place in places])
+        topics = (one for one in described.values() if not is_error(one))
+        led = [
+            TopicPartition(one.name, item.id) for one in topics for item in one.partitions if item.leader is not None
+        ]
+        offsets = self._offsets(led)
         return {name: self._view(name, cluster, described[name], offsets) for name in names}
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -113,10 +117,15 @@ class KafkaTopics:
         admin = self._admin()
         ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self.timeout)
         lows = self._low_watermarks(places)
-        return {
-            (place.topic, place.partition): self._partition(place.topic, lows[place.topic, place.partition], end)
-            for place, end in ends.items()
-        }
+        found = dict[tuple[str, int], PartitionView | TidegateError]()
+        for place, end in ends.items():
+            at = place.topic, place.partition
+            low, last = lows[at], self._offset(end, place.topic)
+            if isinstance(low, TidegateError):
+                found[at] = low
+            else:
+                found[at] = last if is_error(last) else PartitionView(low, last.offset, last.leader_epoch)
+        return found
 
     def _low_watermarks(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], int | TidegateError]:
         """Return low watermarks by topic and partition, up to LOWS seconds old. They only grow: a run notices."""
@@ -125,22 +134,12 @@ class KafkaTopics:
             self._lows, self._lows_asked = {}, now
         kept = self._lows  # another sensor's poll may start again meanwhile
         unknown = [place for place in places if (place.topic, place.partition) not in kept]
-        answers = self._earliest(unknown) if unknown else {}
-        kept |= {at: low for at, low in answers.items() if not isinstance(low, TidegateError)}
-        return kept | answers
-
-    def _earliest(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], int | TidegateError]:
-        earliest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.earliest())
+        earliest: dict[TopicPartition, Any] = dict.fromkeys(unknown, OffsetSpec.earliest())
         admin = self._admin()
-        found = admin.list_offsets(earliest, request_timeout=self.timeout)
+        found: Any = admin.list_offsets(earliest, request_timeout=self.timeout) if unknown else {}
         answers = {(at.topic, at.partition): self._offset(future, at.topic) for at, future in found.items()}
-        return {at: answer if is_error(answer) else answer.offset for at, answer in answers.items()}
-
-    def _partition(self, topic: str, low: int | TidegateError, end: "Future[Any]") -> PartitionView | TidegateError:
-        if isinstance(low, TidegateError):
-            return low
-        last = self._offset(end, topic)
-        return last if is_error(last) else PartitionView(low, last.offset, last.leader_epoch)
+        kept |= {at: answer.offset for at, answer in answers.items() if not is_error(answer)}
+        return kept | {at: answer for at, answer in answers.items() if is_error(answer)}
 
     def _view(
         self, topic: str, cluster: str, described: Any, offsets: Mapping[tuple[str, int], PartitionView | TidegateError]
@@ -213,12 +212,6 @@ _NO_ANSWER = {
 def is_error(answer: Any) -> bool:
     """Return True if the error of a topic takes the place of its answer."""
     return isinstance(answer, TidegateError)
-
-
-def _places(described: Any) -> list[TopicPartition]:
-    if is_error(described):
-        return []
-    return [TopicPartition(described.name, item.id) for item in described.partitions if item.leader is not None]
 
 
 def _facts(described: Any, config: Any) -> Facts | TidegateError:

@@ -13,8 +13,7 @@ from platform_defs.formats.blocks.arrow import integers
 from platform_defs.kafka.broker import offsets_at
 from platform_defs.kafka.client.rights import Right
 from platform_defs.kafka.descriptions import KafkaPartitions
-from platform_defs.kafka.observed import Partition
-from platform_defs.kafka.partitions import check_partitions
+from platform_defs.kafka.observed import Partition, check_partitions
 from platform_defs.kafka.source import READING, KafkaSource
 from platform_defs.messages.chosen_topic import ChosenTopic
 from platform_defs.messages.peek_filter import PeekFilter

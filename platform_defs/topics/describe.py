@@ -4,8 +4,9 @@ unknown.
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from platform_defs.cluster.observe import or_unknown
 from platform_defs.contract.model.topic import check_topic_name
@@ -15,23 +16,120 @@ from platform_defs.groups.child import KafkaGroups
 from platform_defs.groups.groups import incomplete, read_groups
 from platform_defs.kafka.client.rights import to_describe
 from platform_defs.kafka.cluster_admin import KafkaCluster
-from platform_defs.kafka.descriptions import KafkaPartitions
+from platform_defs.kafka.descriptions import KafkaPartitions, Setting
 from platform_defs.kafka.group_state import partitions_of, total_lag
-from platform_defs.kafka.observed import Partition
-from platform_defs.kafka.topic_description import (
-    DescribedPartition,
-    DescribedReplica,
-    ReadingContract,
-    ReadingGroup,
-    Segment,
-    TopicDescription,
-)
+from platform_defs.kafka.observed import Partition, Replicas
 from platform_defs.offsets import PartitionView
 from platform_defs.stack import stack
 from platform_defs.stack.state import kafka_folder
 
 PATIENCE = 6.0  # seconds for the log folders of a broker: one that has just died does not answer
 Sizes = Mapping[tuple[int, int], int]  # bytes by broker and partition
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A segment file of a replica. Its name is its first offset, in twenty digits, and `.log`."""
+
+    name: str
+    size: int  # bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedReplica:
+    """A replica of a partition. `size` in bytes."""
+
+    broker: int
+    in_sync: bool
+    size: int | None
+    segments: tuple[Segment, ...] | None = None  # None: not a broker of this machine's embedded stack
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedPartition:
+    """A partition. `leader` is None if it has none, `held` if no leader answers."""
+
+    number: int
+    leader: int | None
+    replicas: tuple[DescribedReplica, ...]  # the preferred leader first
+    held: PartitionView | None
+
+    @property
+    def brokers(self) -> Replicas:
+        return tuple(one.broker for one in self.replicas)
+
+    @property
+    def in_sync(self) -> Replicas:
+        return tuple(one.broker for one in self.replicas if one.in_sync)
+
+    @property
+    def messages(self) -> int | None:
+        """Offsets from the earliest to the latest; with compaction or control records there are fewer messages."""
+        return None if self.held is None else self.held.written - self.held.low
+
+    @property
+    def size(self) -> int | None:
+        """The bytes of the leader's replica; None if not known."""
+        return next((one.size for one in self.replicas if one.broker == self.leader), None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "partition": self.number,
+            "leader": self.leader,
+            "replicas": [asdict(one) for one in self.replicas],
+            "earliest": self.held and self.held.low,
+            "latest": self.held and self.held.written,
+            "last_stable": self.held and self.held.end,
+            "messages": self.messages,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingContract:
+    """A contract that reads the topic; `problem`: why it cannot be used, so that it only may read the topic."""
+
+    pipeline: str
+    file: str
+    disposition: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingGroup:
+    """A consumer group with committed offsets in the topic. `lag` is None if it is not known."""
+
+    group: str
+    state: str
+    members: int
+    lag: int | None
+    partitions: int  # of the topic, with committed offsets or assigned to its members
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicDescription:
+    """A topic; `unknown`: sentences about unavailable facts."""
+
+    topic: str
+    topic_id: str | None
+    cluster_id: str
+    partitions: tuple[DescribedPartition, ...]
+    settings: tuple[Setting, ...] | None
+    contracts: tuple[ReadingContract, ...]
+    groups: tuple[ReadingGroup, ...] | None = None
+    unknown: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document that `tidegate topics describe -o json` prints."""
+        return {
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "cluster_id": self.cluster_id,
+            "partitions": [one.to_json() for one in self.partitions],
+            "settings": None if self.settings is None else [asdict(one) for one in self.settings],
+            "contracts": [asdict(one) for one in self.contracts],
+            "groups": None if self.groups is None else [asdict(one) for one in self.groups],
+            "unknown": self.unknown,
+        }
 
 
 @dataclass(frozen=True)
@@ -98,16 +196,11 @@ class TopicLook:
     def _sizes(self, brokers: Sequence[int]) -> tuple[Sizes, Sequence[str]]:
         """Return the bytes of each replica, and the reasons for missing brokers."""
         sizes, why = dict[tuple[int, int], int](), list[str]()
-        for broker, answer in KafkaCluster(self.options, PATIENCE).log_dirs(brokers).items():
+        for broker, answer in KafkaCluster(self.options, PATIENCE).replica_sizes(brokers).items():
             if isinstance(answer, TidegateError):
                 why.append(str(answer))
-                continue
-            sizes |= {
-                (broker, one.partition): one.size
-                for folder in answer
-                for one in folder.replicas
-                if one.topic == self.topic and not one.moves_here
-            }
+            else:
+                sizes |= {(broker, number): size for (topic, number), size in answer.items() if topic == self.topic}
         return sizes, why
 
 

@@ -38,7 +38,11 @@ class TokenCallback:
 
     def __call__(self, config: str) -> tuple[Any, ...]:
         try:
-            token, expires, *more = self._load()(config)
+            module, _, path = self.function.partition(":")
+            give: Any = importlib.import_module(module)
+            for name in path.split("."):
+                give = getattr(give, name)
+            token, expires, *more = give(config)
             expires = float(expires) / (1000 if expires > _MILLISECONDS else 1)
         except Exception as error:  # noqa: BLE001  # whatever a function of the user's raises
             message = _without_values(f"{type(error).__name__}: {error}", config)
@@ -53,13 +57,6 @@ class TokenCallback:
         """The function's last error in this process; None if it has returned a token since."""
         message = _failures.get(self.function)
         return message and f"{self.function} ({_VARIABLE}) raised {message}"
-
-    def _load(self) -> Any:
-        module, _, path = self.function.partition(":")
-        found: Any = importlib.import_module(module)
-        for name in path.split("."):
-            found = getattr(found, name)
-        return found
 
 
 def _without_values(message: str, config: str) -> str:

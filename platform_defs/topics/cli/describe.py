@@ -18,7 +18,8 @@ from platform_defs.cli.output import (
 from platform_defs.errors.words import plural, span
 
 if TYPE_CHECKING:
-    from platform_defs.kafka.topic_description import DescribedPartition, Setting, TopicDescription
+    from platform_defs.kafka.descriptions import Setting
+    from platform_defs.topics.describe import DescribedPartition, TopicDescription
 
 MAX_SEGMENTS = 20  # shown without --all
 

@@ -225,9 +225,7 @@ def test_a_replica_is_moved_to_another_broker(running: StackStatus) -> None:
     wait_for(lambda: cluster.reassignments() == () and in_sync(running, "moved") == {2, 3}, "it has moved")
 
     def holders() -> set[int]:
-        folders = [
-            folder for found in cluster.log_dirs([1, 2, 3]).values() if isinstance(found, tuple) for folder in found
-        ]
-        return {folder.broker for folder in folders for one in folder.replicas if one.topic == "moved"}
+        sizes = cluster.replica_sizes([1, 2, 3]).items()
+        return {broker for broker, found in sizes if isinstance(found, dict) and ("moved", 0) in found}
 
     wait_for(lambda: holders() == {2, 3}, "the first broker has deleted it")

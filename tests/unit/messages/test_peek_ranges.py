@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.errors import BadInput
-from platform_defs.kafka.partitions import check_partitions
+from platform_defs.kafka.observed import check_partitions
 from platform_defs.messages.peek import PART, no_leader, starts_at, turns
 from platform_defs.offsets import OffsetRange, PartitionView
 
