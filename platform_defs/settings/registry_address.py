@@ -1,7 +1,7 @@
 """The address of the schema registry, and the user for it."""
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote, urlsplit
 
@@ -16,7 +16,7 @@ class Pace:
 
     one_try: float = 5.0  # for one request: a later answer, or one byte by byte, is not waited for
     pause: float = 0.2  # before the second try; then twice as long each time, up to two seconds
-    refused: float = 1.0  # until an id that is refused, while others are answered, counts as refused for good
+    refused: float = 1.0  # until an id that is refused, while others are answered, counts as refused permanently
     quickly: float = 3.0  # for queries that a run can do without
     again: float = 1.0  # for a query, soon after one without an answer
 
@@ -46,25 +46,19 @@ class Registry:
         whole = [value for name, value in self.options.items() if name != "url"]
         for url in self.urls:
             parts = urlsplit(url)
-            whole += [parts.netloc.rpartition("@")[0], parts.query, parts.fragment, *_values(parts.query)]
+            values = (pair.partition("=")[2] for pair in parts.query.split("&"))
+            whole += [parts.netloc.rpartition("@")[0], parts.query, parts.fragment, *values]
         found = {spelled for one in whole for part in (one, one.partition(":")[2]) for spelled in _spelled(part)}
         return sorted(filter(None, found), key=len, reverse=True)
 
     def __str__(self) -> str:
         """Return the addresses, without user, password and query."""
-        return ", ".join(_shown(url) for url in self.urls)
-
-
-def _values(query: str) -> Iterator[str]:
-    return (pair.partition("=")[2] for pair in query.split("&"))
+        parts = map(urlsplit, self.urls)
+        shown = (one._replace(netloc=one.netloc.rpartition("@")[2], query="", fragment="") for one in parts)
+        return ", ".join(one.geturl() for one in shown)
 
 
 def _spelled(secret: str) -> tuple[str, ...]:
     """Return the secret as written; without percent signs, with them, and in base64."""
     plain = unquote(secret)
     return secret, plain, quote(plain, safe=""), quote(plain), b64encode(plain.encode()).decode()
-
-
-def _shown(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -32,15 +32,10 @@ INTERNAL = (  # for the crash tests, the processes of `tidegate ui`, and Spark's
 _REGISTRY = re.compile(r"https?://(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@]+)(?::\d+)?(?:[/?#][^\s@]*)?")
 
 
-def _project_root() -> Path:
-    """Return the project that the process was started in; else the clone that this file is in, or the working
-    directory.
-    """
-    installed = Path(__file__).resolve().parents[2]
-    return project_upwards() or (installed if (installed / "pyproject.toml").exists() else Path.cwd())
-
-
-PROJECT_ROOT = _project_root()
+# The project that the process was started in; else the clone that this file is in, or the working directory.
+_CLONE = Path(__file__).resolve().parents[2]
+PROJECT_ROOT = project_upwards() or (_CLONE if (_CLONE / "pyproject.toml").exists() else Path.cwd())
+EMBEDDED_ADVICE = "Check that the embedded servers are running: tidegate stack status. To start them: tidegate stack up"
 
 
 class Settings(BaseSettings):
@@ -237,16 +232,12 @@ class Settings(BaseSettings):
     def registry_advice(self) -> str:
         """The advice if the schema registry returns no usable response."""
         own = f"Check {PREFIX}REGISTRY_URL, and the user in it or in {REGISTRY_PREFIX}*"
-        return self._embedded_advice if self.embeds_registry else own
-
-    @property
-    def _embedded_advice(self) -> str:
-        return "Check that the embedded servers are running: tidegate stack status. To start them: tidegate stack up"
+        return EMBEDDED_ADVICE if self.embeds_registry else own
 
     def _advice(self, name: str, *, embedded: bool) -> str:
         # A Spark task on another machine has neither the variables nor the embedded stack's state.
         if embedded and (self.home / "stack.json").exists():
-            return self._embedded_advice
+            return EMBEDDED_ADVICE
         return f"Check {PREFIX}{name}; `tidegate doctor` shows what is wrong"
 
     @property
@@ -322,7 +313,9 @@ def settings() -> Settings:
     for name in unknown_variables():
         _warn(name)
     try:
-        read = Settings(**_from_files())
+        files = ((name.removeprefix(PREFIX).lower(), text) for name, text in variables.from_files().items())
+        given: dict[str, Any] = {name: text for name, text in files if name in Settings.model_fields}
+        read = Settings(**given)
         for name in ("postgres_url", "dagster_url"):
             if (url := getattr(read, name)) is not None:
                 _warn_unprotected(f"{PREFIX}{name.upper()}", url)
@@ -331,12 +324,6 @@ def settings() -> Settings:
         first = error.errors()[0]
         name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
         raise BadInput(first["msg"].removeprefix("Value error, "), field=name) from None  # it quotes what was given
-
-
-def _from_files() -> dict[str, Any]:
-    """Return the settings given as files, by field. Raises BadInput."""
-    given = {name.removeprefix(PREFIX).lower(): text for name, text in variables.from_files().items()}
-    return {name: text for name, text in given.items() if name in Settings.model_fields}
 
 
 def unknown_variables() -> list[str]:

@@ -43,7 +43,8 @@ def refuse_unusable(url: str) -> None:
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
-        raise ValueError(f"not a connection URI that libpq can read: {_without_values(error)}") from None
+        message = re.sub(r'"[^"]*"', '"..."', str(error).strip())  # what is in double quotes may contain a password
+        raise ValueError(f"not a connection URI that libpq can read: {message}") from None
     # The bundled libraries have their own OpenSSL, which knows no certificate folder of this machine.
     if given.get("sslrootcert") == "system" and not os.environ.keys() & {"SSL_CERT_FILE", "SSL_CERT_DIR"}:
         raise ValueError(
@@ -64,17 +65,9 @@ def address_of(url: str) -> Address:
     return Address(tuple(hosts.split(",")), mode, gssencmode)
 
 
-def _without_values(error: psycopg.Error) -> str:
-    """Return libpq's message without the parts in double quotes: those may contain a password."""
-    return re.sub(r'"[^"]*"', '"..."', str(error).strip())
-
-
 def tls_remedy(message: str) -> str:
     """Return the remedy for a failed handshake, by libpq's `message`; empty for another error."""
-    for words, remedy in _REMEDIES.items():
-        if words in message:
-            return f" {remedy}."
-    return ""
+    return next((f" {remedy}." for words, remedy in _REMEDIES.items() if words in message), "")
 
 
 _REMEDIES = {

@@ -96,7 +96,12 @@ def value(name: str) -> str | None:
 
 def options(prefix: str) -> dict[str, str]:
     """Return the variables with this prefix by option name: in small letters, with dots. Raises BadInput."""
-    return {_option(name, prefix): text for name in names() if name.startswith(prefix) and (text := value(name))}
+    found = dict[str, str]()
+    for name in names():
+        if name.startswith(prefix) and (text := value(name)):
+            own = name.removeprefix(prefix).lower()
+            found[own if own in _UNDERSCORED else own.replace("_", ".")] = text
+    return found
 
 
 def client_variables() -> set[str]:
@@ -113,21 +118,9 @@ def from_files() -> Mapping[str, str]:
 def _given() -> Iterator[str]:
     services = tuple(name.removesuffix(_SERVICE) for name in os.environ if name.endswith(_SERVICE))
     given = (name for name, text in os.environ.items() if name.startswith(PREFIX) and text)
-    return (name for name in given if not any(_is_link(name, service) for service in services))
-
-
-def _is_link(name: str, service: str) -> bool:
-    """Return True if Kubernetes has set it: every pod gets each Service's address, TIDEGATE_KAFKA_PORT_9092_TCP say, if
-    one is named tidegate-kafka.
-
-    https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
-    """
-    return _LINK.fullmatch(name.removeprefix(service)) is not None
-
-
-def _option(name: str, prefix: str) -> str:
-    own = name.removeprefix(prefix).lower()
-    return own if own in _UNDERSCORED else own.replace("_", ".")
+    # Kubernetes gives every pod each Service's address: TIDEGATE_KAFKA_PORT_9092_TCP, if one is named tidegate-kafka.
+    # https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+    return (name for name in given if not any(_LINK.fullmatch(name.removeprefix(one)) for one in services))
 
 
 def _content(variable: str, path: Path) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from platform_defs.cli.options import AnyPipelinesArgument
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table
@@ -19,7 +19,7 @@ from platform_defs.offsets import spell
 if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
     from platform_defs.kafka.broker import KafkaBroker
-    from platform_defs.ledger.answers import LineageBacklog, PipelineProgress
+    from platform_defs.ledger.answers import LineageBacklog, PipelineProgress, PipelineStatus
     from platform_defs.ledger.ledger import Ledger
     from platform_defs.offsets import PartitionView, TopicView
     from platform_defs.settings.contracts import BrokenContract
@@ -71,7 +71,12 @@ def lag(
         return
     contracts, systems = Contracts(tuple(named), ()) if named else read_contracts(), open_systems()
     found = _lags(contracts.good, systems.ledger, partial(_described, systems.broker))
-    document = {"pipelines": [asdict(item) for item in found], "broken": list(map(_broken, contracts.broken))}
+    broken = [
+        {"pipeline": item.name, "file": at.file, "line": at.line, "field": at.field, "message": str(at)}
+        for item in contracts.broken
+        for at in (item.error,)
+    ]
+    document = {"pipelines": [asdict(item) for item in found], "broken": broken}
     print_answer(document, lambda: _print_all(found, contracts.broken), output)
 
 
@@ -118,18 +123,29 @@ def _lags(
     shown with it.
     """
     backlogs = ledger.lineage_backlog([contract.pipeline for contract in contracts]) if contracts else {}
-    known = [
-        (item, _state(item, ledger, backlogs.get(item.pipeline)), ledger.progress(item.pipeline, item.topic))
-        for item in contracts
-    ]
+    known = [(item, ledger.status(item.pipeline), ledger.progress(item.pipeline, item.topic)) for item in contracts]
     views = {topic: describe(topic) for topic in dict.fromkeys(contract.topic for contract in contracts)}
-    return [_with_lag(state, at, views[contract.topic]) for contract, state, at in known]
+    return [
+        _lag(contract, status, at, backlogs.get(contract.pipeline), views[contract.topic])
+        for contract, status, at in known
+    ]
 
 
-def _state(contract: Contract, ledger: Ledger, lineage: LineageBacklog | None) -> PipelineLag:
+def _lag(
+    contract: Contract,
+    status: PipelineStatus,
+    at: Mapping[int, PipelineProgress],
+    lineage: LineageBacklog | None,
+    view: TopicView | None,
+) -> PipelineLag:
     from platform_defs.contract.redaction import stored_error
 
-    status = ledger.status(contract.pipeline)
+    recreated = view is not None and any(item.topic_id != view.topic_id for item in at.values())
+    shown = None if recreated else view
+    partitions = tuple(
+        _partition(number, held, at.get(number), added=bool(at))
+        for number, held in sorted(shown.partitions.items() if shown else ())
+    )
     return PipelineLag(
         contract.pipeline,
         contract.topic,
@@ -137,25 +153,16 @@ def _state(contract: Contract, ledger: Ledger, lineage: LineageBacklog | None) -
         halt_code=status.halt_code,
         running=status.held,
         backed_off=status.backed_off,
-        lag=None,
+        lag=sum(item.lag for item in partitions) if shown else None,
         retry_at=status.retry_at if status.backed_off else None,
         last_error=stored_error(contract, status.last_error, status.last_error_hides),
+        topic_recreated=recreated,
         lineage_waiting=lineage.waiting if lineage else 0,
         lineage_given_up=lineage.given_up if lineage else 0,
         lineage_problem=lineage.problem if lineage else None,
+        deleted=sum(item.deleted for item in partitions) if shown else None,
+        partitions=partitions,
     )
-
-
-def _with_lag(state: PipelineLag, at: Mapping[int, PipelineProgress], view: TopicView | None) -> PipelineLag:
-    if view is None:
-        return state
-    if any(item.topic_id != view.topic_id for item in at.values()):
-        return replace(state, topic_recreated=True)
-    partitions = tuple(
-        _partition(number, held, at.get(number), added=bool(at)) for number, held in sorted(view.partitions.items())
-    )
-    lag, deleted = sum(item.lag for item in partitions), sum(item.deleted for item in partitions)
-    return replace(state, lag=lag, deleted=deleted, partitions=partitions)
 
 
 def _partition(number: int, held: PartitionView, at: PipelineProgress | None, *, added: bool) -> PartitionLag:
@@ -177,17 +184,6 @@ def _described(broker: KafkaBroker, topic: str) -> TopicView | None:
     with suppress(TopicMissing):
         return broker.describe(topic)
     return None
-
-
-def _broken(item: BrokenContract) -> dict[str, Any]:
-    error = item.error
-    return {
-        "pipeline": item.name,
-        "file": error.file,
-        "line": error.line,
-        "field": error.field,
-        "message": str(error),
-    }
 
 
 def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -> None:
