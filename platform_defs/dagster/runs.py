@@ -6,7 +6,8 @@ sensor tick and every run's start checks here. The ledger knows who works on a p
 fences a live owner.
 
 Code locations with other ledgers may share the instance. Their runs have sessions in other databases, so they are left
-to them.
+to them. A run has its ledger's tag at the latest when its session opens. Until then it belongs to the code location
+that it was started from; a run from the command line has none, and counts as everyone's.
 """
 
 import time
@@ -89,20 +90,35 @@ def of_tables(keys: Iterable[AssetKey], contracts: Sequence[Contract]) -> list[s
     return [contract.pipeline for contract in contracts if not wanted.isdisjoint(table_keys(contract))]
 
 
-def unfinished(instance: DagsterInstance, ledger_id: str | None) -> Sequence[RunRecord]:
-    """Return the unfinished runs, except those of other ledgers. Untagged runs are included: they have no session yet,
-    or an older version started them.
+def location_of(run: DagsterRun) -> str | None:
+    """Return the id of the code location that the run was started from; None from the command line."""
+    return run.remote_job_origin.repository_origin.get_selector_id() if run.remote_job_origin else None
+
+
+def unfinished(instance: DagsterInstance, ledger_id: str | None, location: str | None = None) -> Sequence[RunRecord]:
+    """Return the unfinished runs of this ledger, and of those without a ledger's tag the runs of the code location
+    `location` and of the command line. Such a run has no session yet, or an older version started it.
     """
     records = instance.get_run_records(RunsFilter(statuses=UNFINISHED))
-    return [item for item in records if item.dagster_run.tags.get(LEDGER_TAG, ledger_id) == ledger_id]
+    return [item for item in records if _is_ours(item.dagster_run, ledger_id, location)]
+
+
+def _is_ours(run: DagsterRun, ledger_id: str | None, location: str | None) -> bool:
+    if LEDGER_TAG in run.tags:
+        return run.tags[LEDGER_TAG] == ledger_id
+    return location_of(run) in (None, location)
 
 
 def live(
-    instance: DagsterInstance, contracts: Sequence[Contract], ledger_id: str | None, besides: str | None = None
+    instance: DagsterInstance,
+    contracts: Sequence[Contract],
+    ledger_id: str | None,
+    location: str | None = None,
+    besides: str | None = None,
 ) -> list[RunRecord]:
     """Return the runs that work on one of these pipelines now, or are going to. Call after `report_dead`."""
     now = datetime.now(UTC)
-    records = [item for item in unfinished(instance, ledger_id) if not _abandoned(item, now)]
+    records = [item for item in unfinished(instance, ledger_id, location) if not _abandoned(item, now)]
     return [item for item in records if item.dagster_run.run_id != besides and selected(item.dagster_run, contracts)]
 
 
@@ -111,20 +127,22 @@ def report_dead(
     alive: Callable[[Sequence[str]], set[str]],
     contracts: Sequence[Contract],
     ledger_id: str | None,
+    location: str | None = None,
     besides: str | None = None,
 ) -> list[str]:
     """Report dead runs as failed, and return their ids. `besides`: the calling run. `alive`: returns those of the given
-    runs that have their session now, in the database of the ledger `ledger_id`.
+    runs that have their session now, in the database of the ledger `ledger_id`. `location`: as of `unfinished`.
 
     A run that seems dead is checked again a little later: it may have lost its session, by a restart of Postgres say.
     """
-    records = [item for item in unfinished(instance, ledger_id) if item.dagster_run.run_id != besides]
+    records = [item for item in unfinished(instance, ledger_id, location) if item.dagster_run.run_id != besides]
     found = dead(records, alive(_ids(records)), contracts, datetime.now(UTC))
     if not found:
         return []
     time.sleep(REOPENED)
     still = alive(_ids(found))  # before the tags: a run that ended meanwhile changed its tag before its session ended
     again = instance.get_run_records(RunsFilter(run_ids=_ids(found)))
+    again = [item for item in again if _is_ours(item.dagster_run, ledger_id, location)]  # it may have its tag now
     found = dead(again, still, contracts, datetime.now(UTC))
     for record in found:
         instance.report_run_failed(record.dagster_run, DIED)

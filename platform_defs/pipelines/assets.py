@@ -33,7 +33,7 @@ from platform_defs.dagster.keys import (
     topic_key,
 )
 from platform_defs.dagster.run_session import LEDGER_TAG, RunSession
-from platform_defs.dagster.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
+from platform_defs.dagster.runs import asked_by_hand, live, location_of, of_tables, report_dead, scheduled, stays
 from platform_defs.dagster.storage import STORAGE_AWAY
 from platform_defs.engine.commit.auditor import warm_up
 from platform_defs.errors import BrokerAway, GateFailed, Halt, LedgerAway, TidegateError
@@ -158,7 +158,8 @@ def _drain(
     survey = Survey(endpoints)
     survey.ledger.migrate()
     own, ledger_id = context.run.run_id, survey.ledger_id()
-    for run_id in report_dead(context.instance, survey.live_runs, contracts, ledger_id, besides=own):
+    location = location_of(context.run)
+    for run_id in report_dead(context.instance, survey.live_runs, contracts, ledger_id, location, besides=own):
         context.log.warning(f"run {run_id} was shown as started, but its process is gone: it is now reported as failed")
     chosen = [item for item in contracts if item.pipeline in names]
     warm_up(chosen)  # imports Great Expectations while Spark starts
@@ -239,7 +240,7 @@ def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own:
     """
     run = instance.get_run_by_id(own)
     tags: Mapping[str, str] = run.tags if run else {}
-    records = live(instance, contracts, tags.get(LEDGER_TAG), besides=own)
+    records = live(instance, contracts, tags.get(LEDGER_TAG), location_of(run) if run else None, besides=own)
     by_hand = asked_by_hand((item.dagster_run for item in records if item.start_time), contracts)
     warming = not {item.dagster_run.run_id for item in records}.isdisjoint(tags.get(BESIDE, "").split())
     ended = run is not None and run.is_finished

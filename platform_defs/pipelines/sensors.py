@@ -13,6 +13,7 @@ from itertools import takewhile
 
 import dagster as dg
 from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
+from dagster._core.definitions.selector import RepositorySelector
 
 from platform_defs.contract.model.contract import CONTINUOUS_BELOW, Contract
 from platform_defs.dagster.jobs import AssetJob
@@ -70,9 +71,18 @@ def lag_sensor(
         ),
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        return look(context.instance, contracts, kept_survey(connection()), context.cursor, definitions, names)
+        survey, location = kept_survey(connection()), _location(context)
+        return look(context.instance, contracts, survey, context.cursor, definitions, names, location)
 
     return sense_lag
+
+
+def _location(context: dg.SensorEvaluationContext) -> str | None:
+    """Return the id of the sensor's code location, as `location_of` returns that of a run; None outside a daemon."""
+    origin, repository = context.code_location_origin, context.repository_name
+    if origin is None or repository is None:
+        return None
+    return RepositorySelector(location_name=origin.location_name, repository_name=repository).selector_id
 
 
 def look(
@@ -82,14 +92,16 @@ def look(
     cursor: str | None,
     definitions: str,
     names: str = "",
+    location: str | None = None,
 ) -> dg.SensorResult:
-    """Run one tick. `definitions` is the digest of what Dagster has loaded; `names`, what the jobs' names begin with.
+    """Run one tick. `definitions` is the digest of what Dagster has loaded; `names`, what the jobs' names begin with;
+    `location`, the id of the sensor's code location.
 
     Raises BrokerAway, LedgerAway, and BadInput for an unusable ledger.
     """
     ledger_id = survey.ledger_id()
-    report_dead(instance, survey.live_runs, contracts, ledger_id)
-    records = live(instance, contracts, ledger_id)
+    report_dead(instance, survey.live_runs, contracts, ledger_id, location)
+    records = live(instance, contracts, ledger_id, location)
     seen, now = survey.look(contracts), time.time()
     waits = remember(from_cursor(cursor), seen, now)
     wanting = [item for item in seen if item.contract.limits.continuous]

@@ -8,13 +8,15 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from platform_defs.code_location import compose
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import NOT_HALTED
-from platform_defs.dagster.keys import DRAIN_JOB, STARTED_FOR, verify_key
+from platform_defs.dagster.keys import DRAIN_JOB, LAG_SENSOR, STARTED_FOR, verify_key
 from platform_defs.dagster.runs import report_dead
 from platform_defs.errors import Halt
 from platform_defs.pipelines.checks import check_specs
@@ -219,11 +221,18 @@ def test_a_batch_that_nobody_reported_starts_a_run_though_nothing_is_unread(
     assert len(asked()) == 1
 
 
-def _started_run(instance: DagsterInstance, pipeline: Pipeline) -> DagsterRun:
-    """Create a materialization as the command line does: of the implicit job, without tags, and just started."""
-    selected = frozenset(table_keys(pipeline))
+def _started_run(instance: DagsterInstance, pipeline: Pipeline, location: str | None = None) -> DagsterRun:
+    """Create a materialization as the command line does, or the UI for this code location: of the implicit job,
+    without tags, and just started.
+    """
     job = compose([pipeline]).resolve_implicit_global_asset_job_def()
-    return instance.create_run_for_job(job, asset_selection=selected, status=DagsterRunStatus.STARTED)
+    repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(location or ""), "__repository__")
+    return instance.create_run_for_job(
+        job,
+        asset_selection=frozenset(table_keys(pipeline)),
+        status=DagsterRunStatus.STARTED,
+        remote_job_origin=RemoteJobOrigin(repository, job.name) if location else None,
+    )
 
 
 @pytest.mark.slow
@@ -303,6 +312,43 @@ def tick(instance: DagsterInstance, pipeline: Pipeline, endpoints: Endpoints) ->
     for event in events:
         instance.report_runless_asset_event(event)
     return list(events)
+
+
+@pytest.mark.slow
+def test_an_untagged_run_of_another_code_location_is_left_to_its_sensor(
+    world: World, instance: DagsterInstance
+) -> None:
+    pipeline = world.new_pipeline("append", lag_messages=1)
+    world.send(pipeline, views(1))
+    run = _started_run(instance, pipeline, "theirs")
+    an_hour_ago = "UPDATE dagster.runs SET update_timestamp = update_timestamp - interval '1 h' WHERE run_id = %s"
+    world.rows(an_hour_ago, run.run_id)
+    assert _tick_of_location("ours", instance, pipeline).run_requests
+    assert _status(instance, run) == DagsterRunStatus.STARTED
+    _tick_of_location("theirs", instance, pipeline)
+    assert _status(instance, run) == DagsterRunStatus.FAILURE
+
+
+def _tick_of_location(name: str, instance: DagsterInstance, pipeline: Pipeline) -> SensorExecutionData:
+    """Evaluate the lag sensor as Dagster's daemon does for the code location."""
+    repository = compose([pipeline], spark=KeptSpark()).get_repository_def()
+    context = dg.SensorEvaluationContext(
+        instance_ref=None,
+        last_tick_completion_time=None,
+        last_run_key=None,
+        cursor=None,
+        repository_name=repository.name,
+        repository_def=repository,
+        instance=instance,
+        code_location_origin=RegisteredCodeLocationOrigin(name),
+    )
+    return repository.get_sensor_def(LAG_SENSOR).evaluate_tick(context)
+
+
+def _status(instance: DagsterInstance, run: DagsterRun) -> DagsterRunStatus:
+    shown = instance.get_run_by_id(run.run_id)
+    assert shown
+    return shown.status
 
 
 @pytest.mark.slow
