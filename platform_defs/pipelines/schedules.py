@@ -60,7 +60,18 @@ def _verify(
         name=f"{names}{name}", job=job, execution_timezone="UTC", **more
     )
     def each(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
-        ledger_id = _ledger_id()
+        """Return a run for each pipeline that has none. Raises dg.Failure while the ledger cannot be read: without its
+        id, the runs of all pipelines would be taken for another ledger's, and queued again.
+        """
+        try:
+            ledger_id = kept_survey(connection()).ledger_id()
+        except TidegateError as error:
+            raise dg.Failure(
+                f"no verification was queued, since the ledger could not be read: {str(error).rstrip('.')}. The next "
+                "tick tries again; to verify before that, run tidegate verify"
+            ) from error
+        if ledger_id is None:
+            return dg.SkipReason("there is no ledger yet: no pipeline has run, so there is nothing to verify")
         busy = {item.dagster_run.tags.get(VERIFIES) for item in unfinished(context.instance, ledger_id)}
         free = [contract for contract in contracts if contract.pipeline not in busy]
         moment = context.scheduled_execution_time.isoformat()
@@ -70,15 +81,7 @@ def _verify(
     return each
 
 
-def _ledger_id() -> str | None:
-    """Return the UUID of the ledger; None while it cannot be read: the runs then fail with the reason."""
-    try:
-        return kept_survey(connection()).ledger_id()
-    except TidegateError:
-        return None
-
-
-def _request(contract: Contract, at: str, ledger_id: str | None, names: str, *, whole: bool) -> dg.RunRequest:
+def _request(contract: Contract, at: str, ledger_id: str, names: str, *, whole: bool) -> dg.RunRequest:
     key = verify_key(contract)
     return dg.RunRequest(
         run_key=f"{at} {contract.pipeline}",
