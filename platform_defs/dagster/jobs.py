@@ -8,7 +8,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.dagster.keys import DRAIN_JOB, VERIFY_JOB, table_keys, verify_key
+from platform_defs.dagster.keys import DRAIN_JOB, VERIFY_JOB, job_tag, table_keys, verify_key
 
 EXECUTOR = dg.in_process_executor  # one Spark session for each run
 NO_RETRIES = {"dagster/max_retries": "0"}  # the sensor starts the next run; a retry would only compete with it
@@ -19,7 +19,7 @@ def drain_job(contracts: Sequence[Contract], names: str = "") -> AssetJob:
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         f"{names}{DRAIN_JOB}",
         selection=dg.AssetSelection.assets(*(key for contract in contracts for key in table_keys(contract))),
-        tags=NO_RETRIES,
+        tags=NO_RETRIES | job_tag(DRAIN_JOB, contracts[0].asset_prefix),
         executor_def=EXECUTOR,
         description="Loads new messages into the selected tables.",
     )

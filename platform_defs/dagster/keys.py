@@ -11,6 +11,7 @@ STARTED_FOR = "tidegate/started_for"  # of a run that the sensor started: the pi
 # Dagster's UI hides tags that begin with `.dagster/`, so that those for people are not cut off.
 DEFINITIONS = ".dagster/tidegate_definitions"  # of such a run: the digest of the sensor's contracts and transforms
 BESIDE = ".dagster/tidegate_beside"  # of such a run: the ids of the runs that do the work while it warms up
+LOAD_JOB = ".dagster/tidegate_job"  # of a run of one of our jobs that load: which one (`job_tag`)
 CONTINUOUS = "tidegate/continuous"  # of such a run: it stays, for the pipelines whose latency is a few seconds
 HANDS_OVER = "tidegate/hands_over"  # of a run that stays: why it asks for another in its place
 LEAVE = "tidegate/leave"  # of such a run: why it is to end its turns and leave what is due to the next one
@@ -22,6 +23,13 @@ CONTINUOUS_OP = "drain_continuously"
 VERIFY_JOB = "verify"
 VERIFY_POOL = "verify"  # one run of it at a time (dagster.yaml), beside those that read topics
 LAG_SENSOR = "lag"
+
+
+def job_tag(job: str, prefix: Sequence[str]) -> dict[str, str]:
+    """Return the tag of a job that loads the pipelines below a prefix. It tells our runs from those of a user's own job
+    with the same name.
+    """
+    return {LOAD_JOB: "/".join([*prefix, job])}
 
 
 def table_key(table: str, prefix: Sequence[str] = ()) -> dg.AssetKey:

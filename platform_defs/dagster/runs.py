@@ -23,7 +23,9 @@ from platform_defs.dagster.keys import (
     CONTINUOUS_JOB,
     CONTINUOUS_OP,
     DRAIN_JOB,
+    LOAD_JOB,
     STARTED_FOR,
+    job_tag,
     table_keys,
 )
 from platform_defs.dagster.run_session import FORMER_TAG, LEDGER_TAG, TAG
@@ -61,22 +63,20 @@ def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:
     """Return the pipelines that the run was started for: those with a table, or its check, in its selection, or those
     in the run config of a continuous run. Without a selection, a run of the job `drain` is for all of them.
     """
-    if _is_job(run.job_name, CONTINUOUS_JOB):
+    if _is_job(run, CONTINUOUS_JOB, contracts):
         ops: Any = run.run_config.get("ops", {})
         config = ops.get(f"{run.job_name.removesuffix(CONTINUOUS_JOB)}{CONTINUOUS_OP}", {}).get("config", {})
         return [contract.pipeline for contract in contracts if contract.pipeline in config.get("pipelines", ())]
     if run.asset_selection is None and run.asset_check_selection is None:
-        whole = _is_job(run.job_name, DRAIN_JOB) or run.job_name.startswith("__ASSET_JOB")
+        whole = _is_job(run, DRAIN_JOB, contracts) or run.job_name.startswith("__ASSET_JOB")
         return [contract.pipeline for contract in contracts] if whole else []
     keys = {*(run.asset_selection or ()), *(check.asset_key for check in run.asset_check_selection or ())}
     return of_tables(keys, contracts)
 
 
-def _is_job(name: str, job: str) -> bool:
-    """Return True if a job with this name is ours: that of a clone, or with what tidegate.definitions puts before it.
-    Another project may have a job `water_drain`.
-    """
-    return name == job or (name.startswith("tidegate_") and name.endswith(f"_{job}"))
+def _is_job(run: DagsterRun, job: str, contracts: Sequence[Contract]) -> bool:
+    """Return True if the run is of our job for these contracts, which all have one prefix."""
+    return any(run.tags.get(LOAD_JOB) == job_tag(job, contract.asset_prefix)[LOAD_JOB] for contract in contracts[:1])
 
 
 def asked_by_hand(runs: Iterable[DagsterRun], contracts: Sequence[Contract]) -> frozenset[str]:
@@ -175,7 +175,7 @@ def _is_dead(record: RunRecord, contracts: Sequence[Contract], now: datetime) ->
 def _works_for_us_alone(run: DagsterRun, contracts: Sequence[Contract]) -> bool:
     """Return True if the run has no step but ours. Other steps have no session, and may take as long as they like."""
     if run.asset_selection is None and run.asset_check_selection is None:
-        return any(_is_job(run.job_name, job) for job in (DRAIN_JOB, CONTINUOUS_JOB))
+        return LOAD_JOB in run.tags
     ours = {key for item in contracts for key in table_keys(item)}
     return bool(selected(run, contracts)) and ours.issuperset(run.asset_selection or ())
 

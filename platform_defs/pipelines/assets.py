@@ -29,6 +29,7 @@ from platform_defs.dagster.keys import (
     LEAVE,
     PIPELINE_TAG,
     is_row_table,
+    job_tag,
     table_key,
     topic_key,
 )
@@ -126,7 +127,7 @@ def continuous_job(pipelines: Sequence[Pipeline], names: str = "") -> dg.JobDefi
 
     @dg.job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=f"{names}{CONTINUOUS_JOB}",
-        tags=NO_RETRIES,
+        tags=NO_RETRIES | job_tag(CONTINUOUS_JOB, pipelines[0].contract.asset_prefix),
         executor_def=EXECUTOR,
         description="Loads new messages of the pipelines with a latency of a few seconds. The sensor `lag` starts it.",
     )

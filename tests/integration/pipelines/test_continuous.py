@@ -21,7 +21,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import NOT_HALTED
-from platform_defs.dagster.keys import CONTINUOUS, CONTINUOUS_JOB
+from platform_defs.dagster.keys import CONTINUOUS, CONTINUOUS_JOB, job_tag
 from platform_defs.pipelines.reporting import reporter
 from platform_defs.pipelines.scheduler.survey import Survey
 from platform_defs.pipelines.sensors import look
@@ -125,7 +125,10 @@ def test_a_tick_asks_for_a_run_that_stays_and_leaves_the_others_as_they_are(
     assert CONTINUOUS in request.tags
     assert request.asset_selection is None
     run = DagsterRun(
-        CONTINUOUS_JOB, run_config=request.run_config, status=DagsterRunStatus.STARTED, tags={**request.tags}
+        CONTINUOUS_JOB,
+        run_config=request.run_config,
+        status=DagsterRunStatus.STARTED,
+        tags={**request.tags, **job_tag(CONTINUOUS_JOB, ())},
     )
     instance.add_run(run)
     try:

@@ -9,7 +9,7 @@ import pytest
 from dagster import AssetKey, DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus, EventLogEntry
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.dagster.keys import DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
+from platform_defs.dagster.keys import DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR, job_tag
 from platform_defs.engine.lease.lease import acquire
 from platform_defs.errors import BadInput, PipelineHeld, TopicMissing
 from platform_defs.groups.dagster_checks import GroupSurvey
@@ -180,7 +180,7 @@ def test_a_tick_tells_a_run_to_leave_whose_contracts_or_transforms_have_changed(
 
 def tags(definitions: str) -> dict[str, str]:
     """Return the tags of a run that the sensor started with these definitions."""
-    return {STARTED_FOR: "something due", DEFINITIONS: definitions}
+    return {STARTED_FOR: "something due", DEFINITIONS: definitions, **job_tag(DRAIN_JOB, ())}
 
 
 @pytest.mark.longest

@@ -1,6 +1,7 @@
 """Definitions of contracts can be merged with any others, and with each other."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -111,12 +112,21 @@ def test_a_run_of_any_job_counts_for_the_tables_that_it_selects() -> None:
     table = frozenset([dg.AssetKey(["crm", "customers"])])
     assert selected(dg.DagsterRun(job_name="nightly", asset_selection=table), [contract]) == ["crm_customers"]
     assert selected(dg.DagsterRun(job_name="nightly"), [contract]) == []
-    assert selected(dg.DagsterRun(job_name="water_drain"), [contract]) == []
-    assert selected(dg.DagsterRun(job_name="tidegate_drain"), [contract]) == ["crm_customers"]
+    assert selected(dg.DagsterRun(job_name="drain"), [contract]) == []
+
+
+def test_a_run_without_a_selection_counts_for_the_pipelines_of_its_own_folder_of_contracts() -> None:
+    contract = tidegate.find_contract("crm_customers", ASSETS)
+    eu = replace(contract, asset_prefix=("eu",))
+    drain = tidegate.definitions(ASSETS).resolve_job_def("tidegate_drain")
+    run = dg.DagsterRun(drain.name, tags=dict(drain.tags))
+    assert selected(run, [contract]) == ["crm_customers"]
+    assert selected(run, [eu]) == []
 
 
 def test_the_runs_that_the_sensor_requests_are_of_jobs_with_the_names() -> None:
-    item = seen("a")
+    contract = replace(seen("a").contract, asset_prefix=("eu",))
+    item = replace(seen("a"), contract=contract)
     placed = compose([Pipeline(item.contract)], prefix=["eu"], names="tidegate_eu_")
     idle, waits = Working(0, frozenset(), (), "digest", 0.0), {"a": Waiting(NOW - 9, 0)}
     for found in (
@@ -130,8 +140,9 @@ def test_the_runs_that_the_sensor_requests_are_of_jobs_with_the_names() -> None:
             request.job_name,
             run_config=request.run_config,
             asset_selection=frozenset(request.asset_selection) if request.asset_selection else None,
+            tags=dict(placed.resolve_job_def(request.job_name).tags),
         )
-        assert selected(run, [item.contract]) == ["a"]
+        assert selected(run, [contract]) == ["a"]
 
 
 def test_observed_topics_have_the_prefix_and_an_op_with_the_names() -> None:
@@ -155,14 +166,13 @@ def test_a_run_with_other_steps_too_may_be_without_a_session_for_as_long_as_they
     assert died(*table_keys(contract))
     assert not died(*table_keys(contract), hers)
     assert not died(hers)
-    for job_name, ours in (
-        (DRAIN_JOB, True),
-        (f"tidegate_{CONTINUOUS_JOB}", True),
-        ("nightly", False),
-        ("water_drain", False),
-    ):
-        record = dg.RunRecord(1, dg.DagsterRun(job_name, status=dg.DagsterRunStatus.STARTED), long_ago, long_ago)
-        assert (dead([record], set(), [contract], datetime.now(UTC)) == [record]) is ours, job_name
+    placed = compose([Pipeline(replace(contract, limits=replace(contract.limits, lag_seconds=1.0)))])
+    for job_name in (DRAIN_JOB, CONTINUOUS_JOB):
+        tags = dict(placed.resolve_job_def(job_name).tags)
+        for run_tags, ours in ((tags, True), ({}, False)):  # a user's own job may have the name
+            run = dg.DagsterRun(job_name, status=dg.DagsterRunStatus.STARTED, tags=run_tags)
+            record = dg.RunRecord(1, run, long_ago, long_ago)
+            assert (dead([record], set(), [contract], datetime.now(UTC)) == [record]) is ours, job_name
 
 
 def test_a_folder_that_is_not_there_is_refused() -> None:

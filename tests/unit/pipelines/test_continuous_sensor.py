@@ -18,6 +18,7 @@ from platform_defs.dagster.keys import (
     DEFINITIONS,
     LEAVE,
     STARTED_FOR,
+    job_tag,
 )
 from platform_defs.dagster.run_session import LEDGER_TAG
 from platform_defs.dagster.runs import selected
@@ -68,10 +69,8 @@ def test_a_run_is_kept_though_nothing_is_unread() -> None:
     (request,) = kept(both)
     assert CONTINUOUS in request.tags
     assert request.job_name == CONTINUOUS_JOB
-    assert selected(dg.DagsterRun(CONTINUOUS_JOB, run_config=request.run_config), [item.contract for item in both]) == [
-        "a",
-        "b",
-    ]
+    run = dg.DagsterRun(CONTINUOUS_JOB, run_config=request.run_config, tags=job_tag(CONTINUOUS_JOB, ()))
+    assert selected(run, [item.contract for item in both]) == ["a", "b"]
     assert kept([seen("a")], STAYS) == []
     assert kept([]) == []
 

@@ -18,6 +18,7 @@ from platform_defs.dagster.keys import (
     LAG_SENSOR,
     LEAVE,
     STARTED_FOR,
+    job_tag,
 )
 from platform_defs.pipelines.assets import other_runs
 from platform_defs.pipelines.scheduler.handover import (
@@ -35,6 +36,7 @@ from platform_defs.pipelines.scheduler.waiting import Waiting, to_cursor
 from platform_defs.settings.contracts import find_contract
 from tests.support.replays import doubled
 
+DRAINS = job_tag(DRAIN_JOB, ())
 NOW = 10_000.0
 OLD = ScheduledRun("old", SHIFT - HANDOVER + 1, "a")
 NEW = ScheduledRun("new", READY - 1, "a")
@@ -80,8 +82,8 @@ def test_a_run_that_has_not_started_has_no_age_and_one_whose_clock_is_ahead_neit
 def test_a_run_is_told_by_tags_to_leave_and_beside_whom_it_warms_up() -> None:
     contracts = [find_contract("web_page_views")]
     with DagsterInstance.ephemeral() as instance:
-        old = DagsterRun(DRAIN_JOB, status=DagsterRunStatus.STARTED, tags={STARTED_FOR: "something due"})
-        own = old.with_tags({STARTED_FOR: "something due", BESIDE: old.run_id})
+        old = DagsterRun(DRAIN_JOB, status=DagsterRunStatus.STARTED, tags={STARTED_FOR: "something due", **DRAINS})
+        own = old.with_tags({**old.tags, BESIDE: old.run_id})
         own = own._replace(run_id="3f0e4c5e-0000-4000-8000-000000000000")
         instance.add_run(old)
         instance.add_run(own)
@@ -94,7 +96,7 @@ def test_a_run_is_told_by_tags_to_leave_and_beside_whom_it_warms_up() -> None:
 def test_what_a_person_asked_for_is_left_to_that_run_only_once_it_is_at_work() -> None:
     contracts = [find_contract("web_page_views")]
     with DagsterInstance.ephemeral() as instance:
-        instance.add_run(DagsterRun(DRAIN_JOB, status=DagsterRunStatus.STARTING))
+        instance.add_run(DagsterRun(DRAIN_JOB, status=DagsterRunStatus.STARTING, tags=DRAINS))
         assert other_runs(instance, contracts, "another") == OtherRuns()
 
 
