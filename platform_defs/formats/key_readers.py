@@ -58,7 +58,13 @@ class _AvroKeys:
     """Reads a key as a record whose only field is the key: Avro encodes both alike."""
 
     def __init__(self, contract: Contract, writer: WriterSchema) -> None:
-        of, document = _as_record(writer.document)
+        try:
+            schema: Any = json.loads(writer.document)
+            wraps = isinstance(schema, dict) and list(cast("dict[str, Any]", schema)) == ["type"]
+            of: Any = schema["type"] if wraps else schema  # {"type": "string"} wraps a type
+            document = json.dumps({"type": "record", "name": "TidegateKey", "fields": [{"name": _KEY, "type": of}]})
+        except (ValueError, RecursionError) as wrong:
+            raise SchemaNotCompatible([f"the key's schema cannot be read: {wrong}"]) from wrong
         kind = _PLAIN.get(of, JSON) if isinstance(of, str) else JSON
         self._schema, self._plain = contract.arrow_schema, kind is not JSON
         one = replace(
@@ -76,17 +82,6 @@ class _AvroKeys:
         faults = [replace(fault, index=found.indexes[fault.index].as_py()) for fault in made.faults]
         every = sorted([*found.faults, *faults], key=lambda fault: fault.index)
         return Decoded(made.rows, found.indexes.take(made.indexes), every, 0)
-
-
-def _as_record(document: str) -> tuple[Any, str]:
-    """Return the parsed schema, and the text of the record's schema. Raises SchemaNotCompatible."""
-    try:
-        schema: Any = json.loads(document)
-        wraps = isinstance(schema, dict) and list(cast("dict[str, Any]", schema)) == ["type"]
-        of = cast("dict[str, Any]", schema)["type"] if wraps else cast("Any", schema)  # {"type": "string"} wraps a type
-        return of, json.dumps({"type": "record", "name": "TidegateKey", "fields": [{"name": _KEY, "type": of}]})
-    except (ValueError, RecursionError) as wrong:
-        raise SchemaNotCompatible([f"the key's schema cannot be read: {wrong}"]) from wrong
 
 
 class _SingleKeys:

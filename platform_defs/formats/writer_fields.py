@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from platform_defs.contract.document.yaml_scalar import yaml_scalar
-from platform_defs.contract.model.column_types import JSON, ColumnType
+from platform_defs.contract.model.column_types import JSON
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.contract.model.reserved import column_mistake
@@ -42,7 +42,13 @@ def fields_of(writer: WriterSchema, record: str = "") -> tuple[WriterField, ...]
 
             found = protobuf_fields(writer, record)
         case "json":
-            found = _json_fields(writer)
+            # For people: no message is read by it. Conditional keys are left out.
+            try:
+                root = node(json.loads(writer.document))
+            except (ValueError, RecursionError) as wrong:
+                raise SchemaNotCompatible([f"the schema is not JSON: {wrong}"]) from None
+            top, _ = meant(root, root)
+            found = _fields_below((), top or {}, root, optional=False)
     return tuple(islice(found, MAX_FIELDS))
 
 
@@ -66,11 +72,7 @@ def _doubt(item: Field, field: WriterField) -> str | None:
         return f"{item.place} is required by the contract, but {field.type} may be missing in a message"
     if item.type.item and field.reads_as.kind == "json":
         return f"{item.place} is {field.type}, but the contract's {item.type.name} does not allow null"
-    return _doubt_of_value(item, field, item.type.item or item.type, field.reads_as.item or field.reads_as)
-
-
-def _doubt_of_value(item: Field, field: WriterField, wanted: ColumnType, written: ColumnType) -> str | None:
-    """Return why a value, or an array's item, may not fit; None if all do."""
+    wanted, written = item.type.item or item.type, field.reads_as.item or field.reads_as
     is_decimal = wanted.kind == written.kind == "decimal"
     digits = zip(wanted.digits or (), written.digits or (), strict=False)
     if is_decimal and any(ours < theirs for ours, theirs in digits):
@@ -101,16 +103,6 @@ def _reads(item: Field, field: WriterField) -> bool:
         return item.number == field.number and item.path[:-1] == field.path[:-1]
     theirs = (field.path, *field.spelled_as)
     return any(one[: len(other)] == other[: len(one)] for one in (item.path, *item.aliases) for other in theirs)
-
-
-def _json_fields(writer: WriterSchema) -> Iterator[WriterField]:
-    """Yield the fields of a JSON Schema, for people: no message is read by it. Conditional keys are left out."""
-    try:
-        root = node(json.loads(writer.document))
-    except (ValueError, RecursionError) as wrong:
-        raise SchemaNotCompatible([f"the schema is not JSON: {wrong}"]) from None
-    top, _ = meant(root, root)
-    return _fields_below((), top or {}, root, optional=False)
 
 
 def _fields_below(path: MessagePath, of: Node, root: Node, *, optional: bool) -> Iterator[WriterField]:

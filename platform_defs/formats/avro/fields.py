@@ -64,7 +64,7 @@ def avro_fields(writer: WriterSchema, record: str) -> Iterator[WriterField]:
 def _within(path: MessagePath, record: Record, schema: Schema, *, optional: bool) -> Iterator[WriterField]:
     for item in record.fields:
         place = (*path, item.name)
-        of, nullable = _without_null(item.type, schema)
+        of, nullable = without_null(item.type, schema)
         inner = nullable_record(item.type, schema)
         if inner is not None and inner.fields and len(place) < MAX_LEVELS:  # each step leads to a field
             yield from _within(place, inner, schema, optional=optional or nullable)
@@ -72,13 +72,13 @@ def _within(path: MessagePath, record: Record, schema: Schema, *, optional: bool
             yield WriterField(place, _words(of, schema), optional or nullable, _column(of, schema))
 
 
-def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
+def without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
     """Return the type without null, and True if null is allowed."""
     found = schema.definite(of)
-    if not isinstance(found, Union) or NULL not in found.branches:
+    if not isinstance(found, Union):
         return found, found == NULL
-    others = tuple(branch for branch in found.branches if branch != NULL)
-    return (schema.definite(others[0]) if len(others) == 1 else found), True
+    others = [branch for branch in found.branches if branch != NULL]
+    return (schema.definite(others[0]) if len(others) == 1 else found), NULL in found.branches
 
 
 def _words(of: Definite, schema: Schema) -> str:
@@ -113,7 +113,7 @@ def _logical(of: Primitive | Fixed) -> str:
 
 def _column(of: Definite, schema: Schema) -> ColumnType:
     if isinstance(of, Array):
-        items, nullable = _without_null(of.items, schema)
+        items, nullable = without_null(of.items, schema)
         return JSON if nullable or schema.is_empty(of.items) else array_or_json(scalar_column(items))
     return scalar_column(of)
 
