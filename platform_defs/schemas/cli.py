@@ -91,14 +91,11 @@ def show(
     from platform_defs.stack.endpoints import ledger_alone, registry_if_any
 
     found = shown(find_contract(pipeline), key, ledger_alone(), settings().registry_name, registry_if_any())
-    print_answer({"pipeline": pipeline, **_document(found)}, lambda: _print_one(found), output)
-
-
-def _document(found: Shown) -> dict[str, object]:
     schema = found.schema
-    references = [{"name": name, "document": text} for name, text in schema.references]
     document = {"key": schema.key, "format": schema.format, "document": schema.document, "source": found.source}
-    return {**document, "references": references, "batches": [asdict(one) for one in found.batches]}
+    document["references"] = [{"name": name, "document": text} for name, text in schema.references]
+    document["batches"] = [asdict(one) for one in found.batches]
+    print_answer({"pipeline": pipeline, **document}, lambda: _print_one(found), output)
 
 
 def _print_one(found: Shown) -> None:

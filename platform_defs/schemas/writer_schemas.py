@@ -44,8 +44,13 @@ def _of_values(contract: Contract, subjects: Subjects) -> WriterSchema:
     subject = contract.wire.subject
     newest = _newest(contract, subjects, subject, "messages are never written with one that is not registered")
     from platform_defs.formats.writer_fit import why_not
+    from platform_defs.schemas.conversion.exporting import export_schema
 
-    schema = _own(contract, subjects) or _readable(contract, subject, newest)
+    try:
+        own = subjects.same(subject, contract.format, export_schema(contract, contract.format))
+    except BadInput:  # there is no export, or the registry cannot read it
+        own = None
+    schema = (own and own.schema) or _readable(contract, subject, newest)
     if refused := why_not(contract, schema):
         raise BadInput(
             f"the newest version of {subject} (id {schema.key}) does not fit the contract: {refused.reason}",
@@ -61,17 +66,6 @@ def _newest(contract: Contract, subjects: Subjects, subject: str, why: str) -> V
             field=contract.pipeline,
         )
     return newest
-
-
-def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
-    """Return the registered version that equals the contract's export; None if there is none."""
-    from platform_defs.schemas.conversion.exporting import export_schema
-
-    try:
-        found = subjects.same(contract.wire.subject, contract.format, export_schema(contract, contract.format))
-    except BadInput:  # there is no export, or the registry cannot read it
-        return None
-    return found and found.schema
 
 
 def _readable(contract: Contract, subject: str, newest: Version) -> WriterSchema:

@@ -14,7 +14,6 @@ from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
-    from platform_defs.schemas.conversion.importing import Imported
 
 
 def export(
@@ -128,10 +127,7 @@ def import_(
     else:
         assert file is not None  # noqa: S101  # one of the two is given
         made = import_from_file(file, wanted)
-    _show_import(made, write(made, to), output)
-
-
-def _show_import(made: Imported, path: Path, output: Output) -> None:
+    path = write(made, to)
     if output is Output.json:
         document = asdict(made)
         del document["text"], document["name"]

@@ -103,21 +103,22 @@ class _Registration:
             self._hold(subject, level)
         try:
             same = self.subjects.same(subject, self.contract.format, self.document)
-            key = same.key if same else self._add_next(subject, level)
+            if same:
+                return Registered(subject, same.key, level, new=False)
+            if reasons := self.subjects.incompatibilities(subject, self.contract.format, self.document):
+                applied = level or "the registry's own level"
+                raise BadInput(
+                    f"the registry would not accept the schema as the next version of {subject} (compatibility: "
+                    f"{applied}): {'; '.join(reasons)}. Change the contract, or its compatibility"
+                )
+            return Registered(subject, self._add(subject, self.contract.format, self.document), level, new=True)
         except BadInput:
-            self._restore(subject, was)
+            # Undo `_hold`; if the registry fails, the level stays in `changed`.
+            with suppress(BadInput, RegistryAway):
+                if self.changed:
+                    self.subjects.hold_to(subject, was) if was else self.subjects.release(subject)
+                    self.changed.clear()
             raise
-        return Registered(subject, key, level, new=same is None)
-
-    def _add_next(self, subject: str, level: str | None) -> str:
-        """Add a version. Return its id. Raises BadInput with the registry's reasons."""
-        if reasons := self.subjects.incompatibilities(subject, self.contract.format, self.document):
-            held = level or "the registry's own level"
-            raise BadInput(
-                f"the registry would not accept the schema as the next version of {subject} (compatibility: "
-                f"{held}): {'; '.join(reasons)}. Change the contract, or its compatibility"
-            )
-        return self._add(subject, self.contract.format, self.document)
 
     def _add(self, subject: str, kind: Format, document: str) -> str:
         with self._noted(f"{subject} has the schema"):
@@ -126,14 +127,6 @@ class _Registration:
     def _hold(self, subject: str, level: str) -> None:
         with self._noted(f"{subject} has the compatibility level {level}"):
             self.subjects.hold_to(subject, level)
-
-    def _restore(self, subject: str, was: str | None) -> None:
-        """Undo `_hold`; if the registry fails, the level stays in `changed`."""
-        if not self.changed:
-            return
-        with suppress(BadInput, RegistryAway):
-            self.subjects.hold_to(subject, was) if was else self.subjects.release(subject)
-            self.changed.clear()
 
     @contextmanager
     def _noted(self, change: str) -> Generator[None]:

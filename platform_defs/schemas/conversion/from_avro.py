@@ -1,6 +1,6 @@
 """An Avro schema as fields of a contract: the inverse of schemas/conversion/avro.py, for all types of Avro.
 
-A record within the message, nullable or not, is taken apart. An array of values that are never null is a column of
+A record within the message, nullable or not, is flattened. An array of values that are never null is a column of
 arrays. Any other type (other arrays, maps, unions of several types, records that contain themselves) goes whole into a
 json column.
 """
@@ -10,21 +10,9 @@ from collections.abc import Iterator
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
-from platform_defs.formats.avro.fields import scalar_column
+from platform_defs.formats.avro.fields import scalar_column, without_null
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
-from platform_defs.formats.avro.schema import (
-    NULL,
-    Array,
-    AvroType,
-    Definite,
-    Enum,
-    Fixed,
-    Primitive,
-    Record,
-    Schema,
-    Union,
-    spelled,
-)
+from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Record, Schema, Union, spelled
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.schemas.conversion.found import FoundField, FoundMessage, debezium_time, within_limit
 
@@ -59,7 +47,7 @@ def _fields(
 ) -> Iterator[FoundField]:
     for item in record.fields:
         here = (*path, item.name)
-        of, nullable = _without_null(item.type, schema)
+        of, nullable = without_null(item.type, schema)
         needed = required and not nullable
         if isinstance(of, Record) and of.name not in (*above, record.name) and len(here) < _DEEPEST and of.fields:
             yield from _fields(of, here, schema, (*above, record.name), required=needed)
@@ -69,17 +57,8 @@ def _fields(
             yield FoundField(here, kind, needed, note=note, symbols=symbols)
 
 
-def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
-    """Return the type without null, and True if null is allowed."""
-    found = schema.definite(of)
-    if not isinstance(found, Union):
-        return found, found == NULL
-    others = [branch for branch in found.branches if branch != NULL]
-    return (schema.definite(others[0]) if len(others) == 1 else found), NULL in found.branches
-
-
 def _array(of: Array, schema: Schema) -> tuple[str, str]:
-    items, nullable = _without_null(of.items, schema)
+    items, nullable = without_null(of.items, schema)
     kind, note = _column(items)
     if nullable or kind == "json" or schema.is_empty(of.items):
         return _column(of)

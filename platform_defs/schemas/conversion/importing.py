@@ -20,7 +20,7 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.schemas.conversion.found import FoundField, FoundMessage
 from platform_defs.schemas.conversion.tree import unique
 
-VALUE = "-value"  # behind the topic, in the subject of its values
+VALUE = "-value"  # after the topic, in the subject of its values
 SUFFIXES: Mapping[str, Format] = {".avsc": "avro", ".proto": "protobuf", ".json": "json"}
 
 
@@ -47,7 +47,7 @@ class Imported:
     table: str
     fields: int
     notes: tuple[str, ...]
-    text: str = field(repr=False)
+    text: str = field(repr=False)  # of the file, which `odcs.load` reads
 
 
 def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
@@ -59,18 +59,20 @@ def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
     first, _, rest = topic.partition(".")
     domain = plain_name(wanted.domain or first, "imported")
     name = plain_name(rest.replace(".", "_") or first, "messages")
+    pipeline = (name if name == domain else f"{domain}_{name}")[: _LONGEST - 2 * _ROOM].rstrip("_")
+    table = f"{domain}.{name}"  # in the schema named after the domain
     names = column_names(item.path for item in message.fields)
     fields = tuple(_field(item, names[item.path]) for item in message.fields)
     columns = tuple(Column(item.name, item.type, item.required) for item in fields)
     contract = Contract(
-        pipeline=pipeline_name(domain, name),
+        pipeline=pipeline if pipeline_mistake(pipeline) is None else f"topic_{pipeline}",
         version="1.0.0",
         domain=domain,
         description="",
         topic=topic,
         format=writer.format,
         fields=fields,
-        tables=(Table(table_name(domain, name), "append", columns),),
+        tables=(Table(table if table_mistake(table) is None else f"of_{table}", "append", columns),),
         wire=replace(
             standard_wire(writer.format, topic),
             framing="prefix",
@@ -80,6 +82,9 @@ def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
         ),
     )
     notes = tuple(_notes(contract, message, wanted))
+    comments = (line for note in notes for line in _comment(note))
+    of_fields = {names[item.path]: item.note for item in message.fields}
+    head = "# Imported from a schema. The following was inferred:"
     return Imported(
         pipeline=contract.pipeline,
         domain=domain,
@@ -88,7 +93,7 @@ def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
         table=contract.row_table.name,
         fields=len(fields),
         notes=notes,
-        text=contract_yaml(contract, notes, {names[item.path]: item.note for item in message.fields}),
+        text="\n".join([head, *comments, *_mapping(document(contract), "", of_fields), ""]),
     )
 
 
@@ -146,30 +151,17 @@ def _notes(contract: Contract, message: FoundMessage, wanted: Wanted) -> list[st
 
 
 _LONGEST = 63  # bytes: Postgres cuts longer names
-_ROOM = 4  # for a number behind it, or as much before it
+_ROOM = 4  # for a number after it, or as much before it
 
 
 def column_names(paths: Iterable[MessagePath]) -> dict[MessagePath, str]:
-    """Return a name for each path: its keys in lower case, joined by _; with a number behind if that is taken."""
+    """Return a name for each path: its keys in lower case, joined by _; with a number after it if that is taken."""
     found, taken = dict[MessagePath, str](), set[str]()
     for path in paths:
         name = unique(_column(path), taken.__contains__, "_")
         taken.add(name)
         found[path] = name
     return found
-
-
-def pipeline_name(domain: str, name: str) -> str:
-    """Return an id for the pipeline."""
-    wanted = name if name == domain else f"{domain}_{name}"
-    cut = wanted[: _LONGEST - 2 * _ROOM].rstrip("_")
-    return cut if pipeline_mistake(cut) is None else f"topic_{cut}"
-
-
-def table_name(domain: str, name: str) -> str:
-    """Return a table in the schema named after the domain."""
-    table = f"{domain}.{name}"
-    return table if table_mistake(table) is None else f"of_{table}"
 
 
 def plain_name(text: str, otherwise: str) -> str:
@@ -186,15 +178,8 @@ def _column(path: MessagePath) -> str:
 _WIDEST = 116  # characters of a comment
 
 
-def contract_yaml(contract: Contract, notes: Iterable[str], of_fields: Mapping[str, str]) -> str:
-    """Return the text of the file, which `odcs.load` reads. `of_fields`: the note on a field, by its name."""
-    comments = (line for note in notes for line in _comment(note))
-    head = "# Imported from a schema. The following was inferred:"
-    return "\n".join([head, *comments, *_mapping(document(contract), "", of_fields), ""])
-
-
 def _mapping(written: Mapping[str, Any], indent: str, notes: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of a mapping. Custom properties and columns are one line each."""
+    """Yield the lines of a mapping. Custom properties and columns are one line each. notes: on fields, by name."""
     in_a_line = written.get("physicalType") == "table"
     for key, value in _keys(written):
         if (items := as_list(value)) is None:

@@ -158,7 +158,9 @@ class Look:
             when, before = self._memory.looked.get(topic.name, (0.0, None))
             if before != named or began - when >= SUBJECT_INTERVAL:
                 result = self.evaluation(topic, named)
-                if not (result.passed and self._misses_versions(topic)):  # otherwise, what Dagster shows stays
+                # While the registry is unavailable, a contract may have no answer of it in this process.
+                seen = self._away is None or all(one.pipeline in self._memory.unused for one in topic.contracts)
+                if seen or not result.passed:  # otherwise, what Dagster shows stays
                     found.append(result)
                 self._memory.looked[topic.name] = (time.monotonic(), named)
             if time.monotonic() - began > BUDGET:
@@ -221,10 +223,6 @@ class Look:
             return before if digest == by else found
         self._memory.unused[contract.pipeline] = by, found
         return found
-
-    def _misses_versions(self, topic: Topic) -> bool:
-        """Return True if the registry is away and this process has no answer of it for a contract."""
-        return self._away is not None and any(one.pipeline not in self._memory.unused for one in topic.contracts)
 
     def _asked(self, question: "Callable[[Subjects], Answer]") -> Answer | None:
         """Return the registry's answer; None if there is no registry, or once it did not answer in this evaluation."""
