@@ -1,4 +1,4 @@
-"""Made-up messages in the contract's own format: Avro, Protobuf or framed JSON, with the id of a schema before them.
+"""Generated messages in the contract's own format: Avro, Protobuf or framed JSON, with the id of a schema before them.
 
 samples.py makes them as JSON, which is then written by a registered schema, or the one in the contract's schema file.
 For bad messages, verify's validator gives in advance the reason of each dead letter.

@@ -1,4 +1,4 @@
-"""Messages made up from a contract: its examples, enums, patterns and limits are enough, so every pipeline has some.
+"""Messages generated from a contract: its examples, enums, patterns and limits are enough, so every pipeline has some.
 
 A field called *_id gets a value of its own in every message (in an upsert, one of a few keys). Bad messages are good
 ones with one thing wrong; verify's validator gives in advance the reason of each dead letter.
@@ -21,7 +21,7 @@ from platform_defs.verify.validators.validator import NoRow, Validator
 
 POOL = 1_000  # different values of a field in one block of messages
 TIMES = 100  # the same for timestamps, which are made again for each block
-TRIES = 10_000  # values made up for a field before giving up on its rules
+TRIES = 10_000  # values generated for a field before giving up on its rules
 TOMBSTONES = 0.02  # of an upsert's messages
 NULLS = 0.2  # of an optional field
 
@@ -40,11 +40,11 @@ class Samples:
     """Makes messages of one contract; the same `seed` makes the same ones, except for ids and times.
 
     They are bare JSON, whatever the contract's format (for others see encoded.py). Raises BadInput if no value that
-    keeps a field's rules could be made up.
+    keeps a field's rules could be generated.
     """
 
     def __init__(self, contract: Contract, seed: int | None = None) -> None:
-        self._random = random.Random(seed)  # noqa: S311  # made-up data
+        self._random = random.Random(seed)  # noqa: S311  # generated data
         self._keyed = contract.row_table.disposition == "upsert"
         self._template = MessageTemplate(contract.fields)
         self._ids = Identifiers(contract, self._random, few=self._keyed)
@@ -158,7 +158,12 @@ class Identifiers:
         self.field = next((one for one in named if not _rule(one, "enum")), None)
         self._samples = FieldSamples(contract, self.field, source) if self.field else None
         self._pattern = _rule(self.field, "pattern") if self.field else ""
-        self._counted = self._is_counted()
+        self._counted = True
+        if self.field is not None and self._samples is not None:
+            made = _identifier(self.field, self._pattern, self._number)
+            self._counted = made is not None and self._samples.keeps(made)
+            if not self._counted and not self._pattern:
+                raise _nothing_fits(self._contract, self.field)
         self._kept = [] if self._counted or not few else [self._one(n) for n in range(POOL)]
 
     def take(self, size: int) -> list[Json]:
@@ -178,19 +183,9 @@ class Identifiers:
             return json_text(_identifier(self.field, self._pattern, number))
         return json_text(self._samples.matching(self._pattern))
 
-    def _is_counted(self) -> bool:
-        if self.field is None or self._samples is None:
-            return True
-        made = _identifier(self.field, self._pattern, self._number)
-        if made is not None and self._samples.keeps(made):
-            return True
-        if not self._pattern:
-            raise _nothing_fits(self._contract, self.field)
-        return False
-
 
 def _text_of(item: Field, value: Json) -> bytes | None:
-    """Return a made-up value as a key or a header has it: the text of a number or of true and false, a string without
+    """Return a generated value as a key or a header has it: the text of a number or of true and false, a string without
     its quotes, bytes as they are.
     """
     document = json.loads(value, parse_float=str)

@@ -1,9 +1,9 @@
-"""Made-up messages, sent as a preset says."""
+"""Generated messages, sent as a preset says."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -48,7 +48,12 @@ class Sending:
             Message(sample.value, sample.key, (*headers, *sample.headers)) for sample in self.mixture.take(count)
         )
         if self.producer.chosen.preset.waits != "commit":
-            self._send(messages)
+            send, failed = self.producer.send, self.producer.counts.failed
+            with suppress(NotDelivered):  # `counts` has it
+                for message in messages:
+                    send(message)
+                    if failed:
+                        return
             return
         while not self.failed and (some := list(islice(messages, COMMIT_EVERY))):
             self._commit(some)
@@ -58,14 +63,6 @@ class Sending:
         with suppress(NotDelivered):  # `counts` has it
             self.producer.flush()
         self._ended = time.monotonic()
-
-    def _send(self, messages: Iterable[Message]) -> None:
-        send, failed = self.producer.send, self.producer.counts.failed
-        with suppress(NotDelivered):  # `counts` has it
-            for message in messages:
-                send(message)
-                if failed:
-                    return
 
     def _commit(self, messages: Sequence[Message]) -> None:
         """Send the messages in one transaction. An aborted one is tried again, unless it would fail again."""

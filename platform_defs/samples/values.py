@@ -1,4 +1,4 @@
-"""Values made up for one field: from its examples, its enum, its pattern and its limits."""
+"""Values generated for one field: from its examples, its enum, its pattern and its limits."""
 
 import math
 import random
@@ -97,17 +97,14 @@ class Values:
 
     def _number(self) -> float:
         """Return a number: around an example if there is one, else between the limits, more often a small one."""
-        low, high = self._limits()
+        least, most = self._rules.get("minimum"), self._rules.get("maximum")
+        if least is None:
+            least = 0 if most is None or most > 0 else float(most) - 1_000
+        low, high = float(least), float(max(least, 0) + 1_000 if most is None else most)
         if self._item.examples:
             example = float(self._random.choice(self._item.examples))
             return min(high, max(low, example * math.exp(self._random.gauss(0, 1.5))))
         return low + (high - low) * self._random.random() ** 3
-
-    def _limits(self) -> tuple[float, float]:
-        low, high = self._rules.get("minimum"), self._rules.get("maximum")
-        if low is None:
-            low = 0 if high is None or high > 0 else float(high) - 1_000
-        return float(low), float(max(low, 0) + 1_000 if high is None else high)
 
     def _date(self) -> str:
         today = datetime.now(UTC).date()

@@ -1,4 +1,4 @@
-"""The values of a made-up message, by their place in a writer's schema."""
+"""The values of a generated message, by their place in a writer's schema."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
