@@ -21,19 +21,7 @@ from typing import Literal
 
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Unit
-from platform_defs.formats.avro.schema import (
-    NULL,
-    Array,
-    AvroType,
-    Definite,
-    Enum,
-    Fixed,
-    Logical,
-    Primitive,
-    Schema,
-    Union,
-    spelled,
-)
+from platform_defs.formats.avro import schema as avro
 from platform_defs.formats.json.values import TICKS
 
 Kind = Literal[
@@ -69,54 +57,56 @@ class Conversion:
     items: "Conversion | None" = None  # of an array's items
 
 
-def conversion_to(column: ColumnType, of: AvroType, schema: Schema, unit: Unit | None = None) -> Conversion | str:
+def conversion_to(
+    column: ColumnType, of: avro.AvroType, schema: avro.Schema, unit: Unit | None = None
+) -> Conversion | str:
     """Return the conversion of values of type `of`; if there is none, a text that says why. `unit`: of a timestamp in
     an int or a long without a logical type.
     """
     found = schema.definite(of)
     if column.kind == "json":
         return Conversion("json")
-    if isinstance(found, Union):
-        others = [branch for branch in found.branches if branch != NULL]
+    if isinstance(found, avro.Union):
+        others = [branch for branch in found.branches if branch != avro.NULL]
         if len(others) != 1:
-            return f"is {spelled(found)}, which only a json column can store; the contract requires {column.name}"
+            return f"is {avro.spelled(found)}, which only a json column can store; the contract requires {column.name}"
         found = schema.definite(others[0])
     if column.item:
         return _array(column, column.item, found, schema)
-    if unit and isinstance(found, Primitive) and found.name in ("int", "long") and found.logical is None:
+    if unit and isinstance(found, avro.Primitive) and found.name in ("int", "long") and found.logical is None:
         return Conversion("timestamp", per_second=TICKS[unit])
     if plain := _plain(column, found):
         return plain
-    if isinstance(found, Primitive | Fixed) and found.logical and found.logical.scale > MAX_SCALE:
+    if isinstance(found, avro.Primitive | avro.Fixed) and found.logical and found.logical.scale > MAX_SCALE:
         return f"is a decimal of scale {found.logical.scale:,}; at most {MAX_SCALE:,} is supported"
-    return f"is {spelled(found)}; the contract's {column.name} is read from {_ACCEPTED[column.kind]}"
+    return f"is {avro.spelled(found)}; the contract's {column.name} is read from {_ACCEPTED[column.kind]}"
 
 
-def _array(column: ColumnType, item: ColumnType, of: Definite, schema: Schema) -> Conversion | str:
-    if not isinstance(of, Array):
-        return f"is {spelled(of)}; the contract's {column.name} is read from an array"
+def _array(column: ColumnType, item: ColumnType, of: avro.Definite, schema: avro.Schema) -> Conversion | str:
+    if not isinstance(of, avro.Array):
+        return f"is {avro.spelled(of)}; the contract's {column.name} is read from an array"
     if schema.is_empty(of.items):
         return f"is an array whose items have no bytes; the contract requires {column.name}"
     items = conversion_to(item, of.items, schema)
     return f"is an array in which each item {items}" if isinstance(items, str) else Conversion("array", items=items)
 
 
-def _plain(column: ColumnType, of: Definite) -> Conversion | None:
-    logical = of.logical if isinstance(of, Primitive | Fixed) else None
-    if isinstance(of, Enum):
+def _plain(column: ColumnType, of: avro.Definite) -> Conversion | None:
+    logical = of.logical if isinstance(of, avro.Primitive | avro.Fixed) else None
+    if isinstance(of, avro.Enum):
         return Conversion("symbol") if column.kind == "string" else None
     if logical is not None and logical.name != "uuid":
         return _logical(column, logical)
-    if logical is not None and isinstance(of, Fixed):
+    if logical is not None and isinstance(of, avro.Fixed):
         return Conversion("uuid_bytes") if column.kind == "uuid" else None
-    if isinstance(of, Fixed):
+    if isinstance(of, avro.Fixed):
         return Conversion("bytes") if column.kind == "bytes" else None
-    if isinstance(of, Primitive) and (kind := _PLAIN.get((column.kind, of.name))):
+    if isinstance(of, avro.Primitive) and (kind := _PLAIN.get((column.kind, of.name))):
         return Conversion(kind)
     return None
 
 
-def _logical(column: ColumnType, logical: Logical) -> Conversion | None:
+def _logical(column: ColumnType, logical: avro.Logical) -> Conversion | None:
     if logical.name == column.kind == "decimal":
         return Conversion("scaled", scale=logical.scale) if logical.scale <= MAX_SCALE else None
     if logical.name == column.kind == "date":

@@ -19,19 +19,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from platform_defs.errors.words import plural
-from platform_defs.formats.avro.schema import (
-    NULL,
-    Array,
-    AvroType,
-    Enum,
-    Fixed,
-    Logical,
-    Map,
-    Primitive,
-    Record,
-    Schema,
-    Union,
-)
+from platform_defs.formats.avro import schema as avro
 from platform_defs.formats.avro.walk import Walk, Wrong
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.texts import utf8_text
@@ -47,7 +35,7 @@ _DAY = 86_400
 _DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
 
 
-def json_of(schema: Schema, of: AvroType, data: bytes) -> str | None:
+def json_of(schema: avro.Schema, of: avro.AvroType, data: bytes) -> str | None:
     """Return the text of the value of type `of` at the start of `data`, which has been walked; None (SQL's null) for a
     null value. Raises Wrong.
     """
@@ -63,36 +51,36 @@ class _Documents:
     message can stand for a long name.
     """
 
-    def __init__(self, schema: Schema, data: bytes) -> None:
+    def __init__(self, schema: avro.Schema, data: bytes) -> None:
         self.schema, self.walk = schema, Walk(schema, data)
         self.empty = self.characters = 0
 
-    def document(self, of: AvroType) -> Any:
+    def document(self, of: avro.AvroType) -> Any:
         """Return the value as `json.single` parses it: numbers as their text, objects as pairs."""
         found = self.schema.definite(of)
         match found:
-            case Primitive():
+            case avro.Primitive():
                 return self._primitive(found)
-            case Record():
+            case avro.Record():
                 self._count_empty(not found.fields)
                 self.walk.deeper()
                 pairs = JsonObject((self._count(item.name), self.document(item.type)) for item in found.fields)
                 self.walk.depth -= 1
                 return pairs
-            case Fixed():
+            case avro.Fixed():
                 self._count_empty(found.size == 0)
                 return self._count(_bytes(self.walk.scalar(found), found.logical))
-            case Enum():
+            case avro.Enum():
                 return self._count(self.walk.symbol(found))
-            case Union():
+            case avro.Union():
                 branch = self.walk.branch(found)
-                return None if branch == NULL else self.document(branch)
-            case Array():
+                return None if branch == avro.NULL else self.document(branch)
+            case avro.Array():
                 return self._array(found)
-            case Map():
+            case avro.Map():
                 return self._map(found)
 
-    def _primitive(self, of: Primitive) -> Any:
+    def _primitive(self, of: avro.Primitive) -> Any:
         value = self.walk.scalar(of)
         match of.name:
             case "null" | "boolean":
@@ -107,7 +95,7 @@ class _Documents:
             case "bytes" | "string":
                 return self._count(text_of(value) if of.name == "string" else _bytes(value, of.logical))
 
-    def _array(self, of: Array) -> list[Any]:
+    def _array(self, of: avro.Array) -> list[Any]:
         items, empty = list[Any](), self.schema.is_empty(of.items)
         for count in self.walk.blocks(empty=empty):
             if empty and count > MAX_EMPTY:
@@ -115,7 +103,7 @@ class _Documents:
             items += [self.document(of.items) for _ in range(count)]
         return items
 
-    def _map(self, of: Map) -> JsonObject:
+    def _map(self, of: avro.Map) -> JsonObject:
         pairs = JsonObject()
         for count in self.walk.blocks(empty=False):
             for _ in range(count):
@@ -147,7 +135,7 @@ def _too_many() -> Wrong:
     return Wrong("TooManyItems", f"has more than {MAX_EMPTY:,} values that take no bytes in the message")
 
 
-def _integer(value: int, logical: Logical | None) -> str:
+def _integer(value: int, logical: avro.Logical | None) -> str:
     if logical is None:
         return JsonInteger(value)
     kind, _, unit = logical.name.rpartition("-")
@@ -176,7 +164,7 @@ def clock(ticks: int, per_second: int) -> str:
     return f"{at}.{fraction:0{len(str(per_second)) - 1}}".rstrip("0") if fraction else at
 
 
-def _bytes(value: bytes, logical: Logical | None) -> str:
+def _bytes(value: bytes, logical: avro.Logical | None) -> str:
     if logical is None:
         return base64.b64encode(value).decode()
     return str(UUID(bytes=value)) if logical.name == "uuid" else _decimal(value, logical.scale)

@@ -18,21 +18,10 @@ from platform_defs.contract.model.column_types import (
     column_type,
 )
 from platform_defs.contract.model.message_path import MessagePath
+from platform_defs.formats.avro import schema as avro
 from platform_defs.formats.avro.conversions import PER_SECOND
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.resolve import message_of, nullable_record
-from platform_defs.formats.avro.schema import (
-    NULL,
-    Array,
-    AvroType,
-    Definite,
-    Enum,
-    Fixed,
-    Primitive,
-    Record,
-    Schema,
-    Union,
-)
 from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
 from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
@@ -61,7 +50,7 @@ def avro_fields(writer: WriterSchema, record: str) -> Iterator[WriterField]:
     return _within((), found, schema, optional=False)
 
 
-def _within(path: MessagePath, record: Record, schema: Schema, *, optional: bool) -> Iterator[WriterField]:
+def _within(path: MessagePath, record: avro.Record, schema: avro.Schema, *, optional: bool) -> Iterator[WriterField]:
     for item in record.fields:
         place = (*path, item.name)
         of, nullable = without_null(item.type, schema)
@@ -72,59 +61,56 @@ def _within(path: MessagePath, record: Record, schema: Schema, *, optional: bool
             yield WriterField(place, _words(of, schema), optional or nullable, _column(of, schema))
 
 
-def without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
+def without_null(of: avro.AvroType, schema: avro.Schema) -> tuple[avro.Definite, bool]:
     """Return the type without null, and True if null is allowed."""
     found = schema.definite(of)
-    if not isinstance(found, Union):
-        return found, found == NULL
-    others = [branch for branch in found.branches if branch != NULL]
-    return (schema.definite(others[0]) if len(others) == 1 else found), NULL in found.branches
+    if not isinstance(found, avro.Union):
+        return found, found == avro.NULL
+    others = [branch for branch in found.branches if branch != avro.NULL]
+    return (schema.definite(others[0]) if len(others) == 1 else found), avro.NULL in found.branches
 
 
-def _words(of: Definite, schema: Schema) -> str:
+def _words(of: avro.Definite, schema: avro.Schema) -> str:
     """Format a type: `long (timestamp-micros)`, `bytes (decimal(18,2))`, `enum bank.Currency`."""
     match of:
-        case Primitive():
+        case avro.Primitive():
             return of.name + _logical(of)
-        case Fixed() | Enum() | Record():
-            return f"{type(of).__name__.lower()} {of.name}" + (_logical(of) if isinstance(of, Fixed) else "")
-        case Union():
+        case avro.Fixed() | avro.Enum() | avro.Record():
+            return f"{type(of).__name__.lower()} {of.name}" + (_logical(of) if isinstance(of, avro.Fixed) else "")
+        case avro.Union():
             return _names(of.branches, schema)
-        case Array():
+        case avro.Array():
             items = schema.definite(of.items)
-            return f"array of {_names(items.branches if isinstance(items, Union) else (items,), schema)}"
+            return f"array of {_names(items.branches if isinstance(items, avro.Union) else (items,), schema)}"
         case _:
-            return type(of).__name__.lower()
+            return avro.name_of(of)
 
 
-def _names(of: Iterable[AvroType], schema: Schema) -> str:
-    names = list[str]()
-    for one in map(schema.definite, of):
-        names.append(one.name if isinstance(one, Primitive | Fixed | Enum | Record) else type(one).__name__.lower())
-    return " or ".join(dict.fromkeys(names))
+def _names(of: Iterable[avro.AvroType], schema: avro.Schema) -> str:
+    return " or ".join(dict.fromkeys(avro.name_of(schema.definite(one)) for one in of))
 
 
-def _logical(of: Primitive | Fixed) -> str:
+def _logical(of: avro.Primitive | avro.Fixed) -> str:
     if of.logical is None:
         return ""
     digits = f"({of.logical.precision},{of.logical.scale})" if of.logical.name == "decimal" else ""
     return f" ({of.logical.name}{digits})"
 
 
-def _column(of: Definite, schema: Schema) -> ColumnType:
-    if isinstance(of, Array):
+def _column(of: avro.Definite, schema: avro.Schema) -> ColumnType:
+    if isinstance(of, avro.Array):
         items, nullable = without_null(of.items, schema)
         return JSON if nullable or schema.is_empty(of.items) else array_or_json(scalar_column(items))
     return scalar_column(of)
 
 
-def scalar_column(of: Definite) -> ColumnType:
+def scalar_column(of: avro.Definite) -> ColumnType:
     """Return the contract's type that takes every value of a scalar; json for any other type."""
-    logical = of.logical if isinstance(of, Primitive | Fixed) else None
+    logical = of.logical if isinstance(of, avro.Primitive | avro.Fixed) else None
     if logical is not None:
         if logical.name == "decimal" and logical.precision <= _MAX_DIGITS:
             return column_type(f"decimal({logical.precision},{logical.scale})")
         return TIMESTAMP if logical.name in PER_SECOND else _LOGICAL.get(logical.name, JSON)
-    if isinstance(of, Enum | Fixed):
-        return STRING if isinstance(of, Enum) else BYTES
-    return _PLAIN.get(of.name, JSON) if isinstance(of, Primitive) else JSON
+    if isinstance(of, avro.Enum | avro.Fixed):
+        return STRING if isinstance(of, avro.Enum) else BYTES
+    return _PLAIN.get(of.name, JSON) if isinstance(of, avro.Primitive) else JSON

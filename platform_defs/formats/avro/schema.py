@@ -167,6 +167,11 @@ def _reached(first: Iterable[str], users: Mapping[str, list[str]]) -> Iterator[s
         waiting += more
 
 
+def name_of(of: Definite) -> str:
+    """Return the type's name, as in Avro's JSON encoding; array, map or union for one without a name."""
+    return of.name if isinstance(of, Primitive | Named) else type(of).__name__.lower()
+
+
 def spelled(of: AvroType) -> str:
     """Format the type for a sentence: "a long", "an int (date)", "the record bank.Transfer"."""
     match of:

@@ -11,19 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from platform_defs.formats.avro.schema import (
-    NULL,
-    Array,
-    AvroType,
-    Definite,
-    Enum,
-    Fixed,
-    Map,
-    Primitive,
-    Record,
-    Schema,
-    Union,
-)
+from platform_defs.formats.avro import schema as avro
 from platform_defs.formats.blocks.buffer import Integers, Mask
 from platform_defs.formats.wire.cursors import Cursors
 from platform_defs.formats.wire.varint import zigzag
@@ -32,7 +20,7 @@ FEW = 64  # messages: reading so many one by one takes as long as one step over 
 _MAX_LEVELS = 16  # of records, arrays and maps in each other
 _MAX_STEPS = 20_000  # beyond those that the messages' bytes explain: a schema can use a type in itself again and again
 _LONE_ROUNDS = 8  # rounds over the items of few messages
-_KEY = Primitive("string")
+_KEY = avro.Primitive("string")
 
 
 @dataclass(frozen=True)
@@ -46,22 +34,22 @@ class Spans:
 Scalar: TypeAlias = npt.NDArray[Any] | Spans  # numbers, booleans, an enum's indexes; or strings, bytes and fixed
 
 
-def scalar(of: Primitive | Fixed | Enum, cursors: Cursors) -> Scalar:
+def scalar(of: avro.Primitive | avro.Fixed | avro.Enum, cursors: Cursors) -> Scalar:
     """Return a value of each message, consumed. An invalid value is doubtful and means nothing."""
     match of:
-        case Fixed():
+        case avro.Fixed():
             return Spans(*cursors.spans(np.full(len(cursors), of.size)))
-        case Enum():
+        case avro.Enum():
             return _within(integers(cursors), 0, len(of.symbols) - 1, cursors)
-        case Primitive(name="string" | "bytes"):
+        case avro.Primitive(name="string" | "bytes"):
             return Spans(*cursors.spans(integers(cursors)))
-        case Primitive(name="boolean"):
+        case avro.Primitive(name="boolean"):
             return _within(cursors.octets(), 0, 1, cursors) == 1
-        case Primitive(name="int"):
+        case avro.Primitive(name="int"):
             return _within(integers(cursors), -(1 << 31), (1 << 31) - 1, cursors)
-        case Primitive(name="float"):
+        case avro.Primitive(name="float"):
             return _four_or_eight(cursors, 4).astype(np.uint32).view(np.float32)
-        case Primitive(name="double"):
+        case avro.Primitive(name="double"):
             return _four_or_eight(cursors, 8).view(np.float64)
         case _:
             return integers(cursors)
@@ -91,11 +79,11 @@ Note = Callable[[Cursors], None]
 class Passing:
     """Passes values of any type. budget: the bytes of all messages."""
 
-    def __init__(self, schema: Schema, budget: int) -> None:
+    def __init__(self, schema: avro.Schema, budget: int) -> None:
         self.schema = schema
         self._left = 2 * budget + _MAX_STEPS * FEW  # steps times messages
 
-    def skip(self, of: AvroType, cursors: Cursors, level: int) -> None:
+    def skip(self, of: avro.AvroType, cursors: Cursors, level: int) -> None:
         """Pass a value of each message. level: the number of records, arrays and maps around it."""
         found = self.schema.definite(of)
         if self.schema.is_empty(found) or not len(cursors):
@@ -104,34 +92,30 @@ class Passing:
             self._left = -1  # what is beside it is not passed either: there may be as many records as leaves of a tree
             cursors.doubt_all()
             return
-        if isinstance(found, Record):
+        if isinstance(found, avro.Record):
             for item in found.fields:
                 self.skip(item.type, cursors, level + 1)
-        else:
-            self._left -= len(cursors) + FEW
-            self._step(found, cursors, level)
-
-    def _step(self, of: Array | Map | Union | Primitive | Fixed | Enum, cursors: Cursors, level: int) -> None:
-        """Pass a value that takes a byte of its own."""
-        match of:
-            case Union():
-                self.union(of, cursors, lambda branch, some: self.skip(branch, some, level))
-            case Array():
-                self._blocks((of.items,), self.schema.is_empty(of.items), cursors, level)
-            case Map():
-                self._blocks((_KEY, of.values), False, cursors, level)
+            return
+        self._left -= len(cursors) + FEW
+        match found:
+            case avro.Union():
+                self.union(found, cursors, lambda branch, some: self.skip(branch, some, level))
+            case avro.Array():
+                self._blocks((found.items,), self.schema.is_empty(found.items), cursors, level)
+            case avro.Map():
+                self._blocks((_KEY, found.values), False, cursors, level)
             case _:
-                scalar(of, cursors)
+                scalar(found, cursors)
 
-    def union(self, of: Union, cursors: Cursors, read: Callable[[Definite, Cursors], None]) -> None:
+    def union(self, of: avro.Union, cursors: Cursors, read: Callable[[avro.Definite, Cursors], None]) -> None:
         """Read each branch except null, with cursors for the messages that have it."""
         index = _within(integers(cursors), 0, len(of.branches) - 1, cursors)
         for number, branch in enumerate(of.branches):
-            if branch != NULL and (held := index == number).any():
+            if branch != avro.NULL and (held := index == number).any():
                 with cursors.among(held) as some:
                     read(self.schema.definite(branch), some)
 
-    def items(self, of: Array, cursors: Cursors, level: int) -> Cursors:
+    def items(self, of: avro.Array, cursors: Cursors, level: int) -> Cursors:
         """Pass an array of each message. Return cursors at the items of messages that are not doubtful, message after
         message; their rows are the message numbers.
         """
@@ -151,7 +135,7 @@ class Passing:
         return Cursors(cursors.buffer, begins[order], stops[messages], cursors.doubtful, messages)
 
     def _blocks(
-        self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int, note: Note | None = None
+        self, item: Sequence[avro.AvroType], empty: bool, cursors: Cursors, level: int, note: Note | None = None
     ) -> None:
         """Pass the blocks of an array or a map, up to the empty one. note: called with the cursors before each item."""
         going, rounds = ~cursors.doubts, 0
@@ -167,7 +151,7 @@ class Passing:
     def _counted(
         self,
         counts: Integers,
-        item: Sequence[AvroType],
+        item: Sequence[avro.AvroType],
         empty: bool,
         cursors: Cursors,
         level: int,
@@ -184,7 +168,7 @@ class Passing:
         cursors.doubt((counts < 0) & (cursors.at - starts != sizes))
 
     def _items(
-        self, counts: Integers, item: Sequence[AvroType], cursors: Cursors, level: int, note: Note | None
+        self, counts: Integers, item: Sequence[avro.AvroType], cursors: Cursors, level: int, note: Note | None
     ) -> None:
         """Pass `counts` items of each message, one per message in each round."""
         rounds = 0

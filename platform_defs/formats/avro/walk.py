@@ -10,19 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from platform_defs.errors.words import plural
-from platform_defs.formats.avro.schema import (
-    Array,
-    AvroType,
-    Definite,
-    Enum,
-    Fixed,
-    Map,
-    Primitive,
-    PrimitiveName,
-    Record,
-    Schema,
-    Union,
-)
+from platform_defs.formats.avro import schema as avro
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 
@@ -40,7 +28,7 @@ class Wrong(Exception):
 class Walk:
     """A position in one message. `place`: the current field of the writer."""
 
-    def __init__(self, schema: Schema, data: bytes) -> None:
+    def __init__(self, schema: avro.Schema, data: bytes) -> None:
         self.schema, self.data, self.at, self.place = schema, data, 0, ""
         self.field: str | None = None  # the contract's field that the place leads to
         self.depth = 0
@@ -98,24 +86,24 @@ class Walk:
             raise self.wrong("InvalidLength", f"the length is negative: {size}", start)
         return self.data[self.take(size) : self.at]
 
-    def scalar(self, of: Primitive | Fixed | Enum) -> Any:
+    def scalar(self, of: avro.Primitive | avro.Fixed | avro.Enum) -> Any:
         """Read a value without parts; of a string, bytes or fixed, its bytes."""
-        if isinstance(of, Fixed):
+        if isinstance(of, avro.Fixed):
             return self.data[self.take(of.size) : self.at]
-        return self.symbol(of) if isinstance(of, Enum) else _READ[of.name](self)
+        return self.symbol(of) if isinstance(of, avro.Enum) else _READ[of.name](self)
 
-    def symbol(self, of: Enum) -> str:
+    def symbol(self, of: avro.Enum) -> str:
         start, index = self.at, self.long()
         if not 0 <= index < len(of.symbols):
             what = f"index {index} is not in the enum {excerpt(of.name)}, which has {plural(len(of.symbols), 'symbol')}"
             raise self.wrong("InvalidEnum", what, start)
         return of.symbols[index]
 
-    def branch(self, of: Union) -> Definite:
+    def branch(self, of: avro.Union) -> avro.Definite:
         """Read the index of a union; return the branch."""
         return self.schema.definite(of.branches[self.index(of)])
 
-    def index(self, of: Union) -> int:
+    def index(self, of: avro.Union) -> int:
         """Read the index of a union's branch."""
         start, index = self.at, self.long()
         if not 0 <= index < len(of.branches):
@@ -152,34 +140,34 @@ class Walk:
         if self.depth > MAX_DEPTH:
             raise self.wrong("TooDeep", f"the message nests deeper than {MAX_DEPTH} levels", self.at)
 
-    def skip(self, of: AvroType) -> None:
+    def skip(self, of: avro.AvroType) -> None:
         """Pass a value. Its strings may contain anything; the rest is validated."""
         found = self.schema.definite(of)
         if self.schema.is_empty(found):
             return
         match found:
-            case Primitive() | Fixed() | Enum():
+            case avro.Primitive() | avro.Fixed() | avro.Enum():
                 self.scalar(found)
-            case Record():
+            case avro.Record():
                 self.deeper()
                 for item in found.fields:
                     self.skip(item.type)
                 self.depth -= 1
-            case Union():
+            case avro.Union():
                 self.skip(self.branch(found))
-            case Array():
+            case avro.Array():
                 self._skip_items(self.schema.is_empty(found.items), found.items)
-            case Map():
-                self._skip_items(False, Primitive("string"), found.values)
+            case avro.Map():
+                self._skip_items(False, avro.Primitive("string"), found.values)
 
-    def _skip_items(self, empty: bool, *item: AvroType) -> None:
+    def _skip_items(self, empty: bool, *item: avro.AvroType) -> None:
         for count in self.blocks(empty=empty):
             for _ in range(0 if empty else count):
                 for of in item:
                     self.skip(of)
 
 
-_READ: dict[PrimitiveName, Callable[[Walk], Any]] = {
+_READ: dict[avro.PrimitiveName, Callable[[Walk], Any]] = {
     "null": lambda _: None,
     "boolean": Walk.boolean,
     "int": Walk.int32,
