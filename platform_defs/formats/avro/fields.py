@@ -2,21 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from platform_defs.contract.model.column_types import (
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    JSON,
-    STRING,
-    TIME,
-    TIMESTAMP,
-    UUID,
-    ColumnType,
-    array_or_json,
-    column_type,
-)
+from platform_defs.contract.model.column_types import JSON, ColumnType, array_or_json, column_type
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.formats.avro import schema as avro
 from platform_defs.formats.avro.conversions import PER_SECOND
@@ -25,16 +11,11 @@ from platform_defs.formats.avro.resolve import message_of, nullable_record
 from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
 from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
-_PLAIN = {
-    "string": STRING,
-    "bytes": BYTES,
-    "int": INTEGER,
-    "long": INTEGER,
-    "float": DOUBLE,
-    "double": DOUBLE,
-    "boolean": BOOLEAN,
+_COLUMNS = {  # the contract's types, by the name of a type or a logical type; json for others
+    **{name: name for name in ("string", "bytes", "double", "boolean", "date", "uuid")},
+    **{"int": "integer", "long": "integer", "float": "double", "time-millis": "time", "time-micros": "time"},
+    **dict.fromkeys(PER_SECOND, "timestamp"),
 }
-_LOGICAL = {"date": DATE, "uuid": UUID, "time-millis": TIME, "time-micros": TIME}
 _MAX_DIGITS = 38
 
 
@@ -107,10 +88,9 @@ def _column(of: avro.Definite, schema: avro.Schema) -> ColumnType:
 def scalar_column(of: avro.Definite) -> ColumnType:
     """Return the contract's type that takes every value of a scalar; json for any other type."""
     logical = of.logical if isinstance(of, avro.Primitive | avro.Fixed) else None
-    if logical is not None:
-        if logical.name == "decimal" and logical.precision <= _MAX_DIGITS:
-            return column_type(f"decimal({logical.precision},{logical.scale})")
-        return TIMESTAMP if logical.name in PER_SECOND else _LOGICAL.get(logical.name, JSON)
-    if isinstance(of, avro.Enum | avro.Fixed):
-        return STRING if isinstance(of, avro.Enum) else BYTES
-    return _PLAIN.get(of.name, JSON) if isinstance(of, avro.Primitive) else JSON
+    if logical is not None and logical.name == "decimal" and logical.precision <= _MAX_DIGITS:
+        return column_type(f"decimal({logical.precision},{logical.scale})")
+    if isinstance(of, avro.Enum | avro.Fixed) and logical is None:
+        return column_type("string" if isinstance(of, avro.Enum) else "bytes")
+    name = logical.name if logical else avro.name_of(of)
+    return column_type(_COLUMNS.get(name, "json")) if isinstance(of, avro.Primitive | avro.Fixed) else JSON

@@ -6,24 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from platform_defs.contract.model.column_types import (
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    JSON,
-    STRING,
-    TIME,
-    TIMESTAMP,
-    UUID,
-    ColumnType,
-    array_or_json,
-    column_type,
-)
+from platform_defs.contract.model.column_types import JSON, ColumnType, array_or_json, column_type
 
-_PLAIN = {"string": STRING, "integer": INTEGER, "number": DOUBLE, "boolean": BOOLEAN}
-_FORMATS = {"date": DATE, "date-time": TIMESTAMP, "time": TIME, "uuid": UUID}
+_PLAIN = {"string": "string", "integer": "integer", "number": "double", "boolean": "boolean"}
+_FORMATS = {"date": "date", "date-time": "timestamp", "time": "time", "uuid": "uuid"}
 _DECIMAL = re.compile(r"\^-\?(?:\[0-9\]\{1,(\d{1,2})\}|0\?)(?:\(\[\.\]\[0-9\]\{1,(\d{1,2})\}\)\?)?\$")
 _MAX_STEPS = 50  # from one $ref or choice to the next: a schema may contain itself
 Node = Mapping[str, Any]
@@ -84,17 +70,17 @@ def column_of(of: Node, root: Node) -> ColumnType:
     """Return the contract's type that takes every value of a schema of one type, if there is one; else json."""
     kind = of.get("type")
     if kind == "string" and (digits := _DECIMAL.fullmatch(str(of.get("pattern")))):
-        before, behind = int(digits[1] or 0), int(digits[2] or 0)
-        if 1 <= before + behind <= 38:
-            return column_type(f"decimal({before + behind},{behind})")
+        before, after = int(digits[1] or 0), int(digits[2] or 0)
+        if 1 <= before + after <= 38:
+            return column_type(f"decimal({before + after},{after})")
     written = of.get("format")
     if kind == "string" and isinstance(written, str) and written in _FORMATS:
-        return _FORMATS[written]
+        return column_type(_FORMATS[written])
     if kind == "string" and of.get("contentEncoding") == "base64":
-        return BYTES
+        return column_type("bytes")
     if kind == "array":
         return _array(of, root)
-    return _PLAIN.get(kind, JSON) if isinstance(kind, str) else JSON
+    return column_type(_PLAIN.get(str(kind), "json"))
 
 
 def item_kinds(of: Node, root: Node) -> frozenset[str] | None:

@@ -4,35 +4,30 @@ from collections.abc import Iterator
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from platform_defs.contract.model.column_types import (
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    JSON,
-    STRING,
-    TIMESTAMP,
-    ColumnType,
-    array_or_json,
-)
+from platform_defs.contract.model.column_types import JSON, ColumnType, array_or_json, column_type
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import types_of
-from platform_defs.formats.protobuf.resolve import is_genuine, type_name
+from platform_defs.formats.protobuf.resolve import WRAPPERS, is_genuine, type_name
 from platform_defs.formats.protobuf.shapes import KINDS
 
-_PLAIN = {"string": STRING, "enum": STRING, "bytes": BYTES, "bool": BOOLEAN, "double": DOUBLE, "float": DOUBLE}
+SCALARS = {  # the column's type, by kind
+    **{
+        "string": "string",
+        "enum": "string",
+        "bytes": "bytes",
+        "bool": "boolean",
+        "double": "double",
+        "float": "double",
+    },
+    **dict.fromkeys((kind for kind in KINDS.values() if "int" in kind or "fixed" in kind), "integer"),
+}
 MESSAGES = {  # by a message of one value: the column's type
-    "google.type.Date": DATE,
-    "google.protobuf.Timestamp": TIMESTAMP,
-    "google.protobuf.StringValue": STRING,
-    "google.protobuf.BoolValue": BOOLEAN,
-    "google.protobuf.BytesValue": BYTES,
-    **{f"google.protobuf.{name}Value": DOUBLE for name in ("Double", "Float")},
-    **{f"google.protobuf.{name}Value": INTEGER for name in ("Int64", "UInt64", "Int32", "UInt32")},
+    "google.type.Date": "date",
+    "google.protobuf.Timestamp": "timestamp",
+    **{name: SCALARS[name.split(".")[-1].removesuffix("Value").lower()] for name in WRAPPERS},
 }
 
 
@@ -73,7 +68,6 @@ def _column(item: FieldDescriptor) -> ColumnType:
 
 def _single(item: FieldDescriptor) -> ColumnType:
     if item.message_type is not None:
-        found = MESSAGES.get(item.message_type.full_name, JSON)
-        return found if is_genuine(item.message_type) else JSON
-    kind = KINDS[item.type]
-    return _PLAIN.get(kind, INTEGER if "int" in kind or "fixed" in kind else JSON)
+        found = MESSAGES.get(item.message_type.full_name, "json")
+        return column_type(found) if is_genuine(item.message_type) else JSON
+    return column_type(SCALARS.get(KINDS[item.type], "json"))

@@ -18,6 +18,7 @@ from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.json_text import MAX_BYTES, json_text
 from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
+from platform_defs.formats.protobuf.resolve import WRAPPERS
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, part_of
 from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND, text
@@ -158,10 +159,7 @@ _SPECIAL: dict[str, Callable[[MessageShape, Tree], Any]] = {
     "google.protobuf.Value": lambda shape, tree: next(
         (_single(field, tree[number]) for number, field in shape.fields.items() if number in tree), None
     ),
-    **{
-        f"google.protobuf.{name}Value": lambda shape, tree: _single(shape.fields[1], _of(tree, shape.fields[1]))
-        for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-    },
+    **dict.fromkeys(WRAPPERS, lambda shape, tree: _single(shape.fields[1], _of(tree, shape.fields[1]))),
 }
 _SCALARS: dict[str, Callable[[Any], Any]] = {
     "string": _string,

@@ -55,7 +55,7 @@ _PARTS = {  # the kinds of the fields 1, 2, ... that a message must have to be w
     "google.type.Date": ("int32", "int32", "int32"),
     "google.protobuf.Timestamp": ("int64", "int32"),
 }
-_WRAPPERS = frozenset(
+WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
@@ -128,7 +128,7 @@ def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
         return replace(_planned(item, "array", picked, [fields], whole=True), items=items)
     _refuse_repeated(fields[-1], item)
     message = fields[-1].message_type
-    if message is not None and message.full_name in _WRAPPERS and (wrapped := message.fields_by_number.get(1)):
+    if message is not None and message.full_name in WRAPPERS and (wrapped := message.fields_by_number.get(1)):
         fields, message = [*fields, wrapped], wrapped.message_type
         _refuse_repeated(wrapped, item)
     if found := _recipe(item.type, fields[-1]):

@@ -13,21 +13,15 @@ from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.protobuf.fields import MESSAGES
+from platform_defs.formats.protobuf.fields import MESSAGES, SCALARS
 from platform_defs.formats.protobuf.message_index import types_of
 from platform_defs.formats.protobuf.shapes import KINDS
 from platform_defs.schemas.conversion.found import FoundField, FoundMessage, within_limit
 
 _WIDE = ("uint64", "fixed64")
-_SCALARS = {
-    **dict.fromkeys(("int32", "int64", "uint32", "sint32", "sint64", "fixed32", "sfixed32", "sfixed64"), "integer"),
-    **dict.fromkeys(_WIDE, "integer"),
-    **{"double": "double", "float": "double", "bool": "boolean", "string": "string", "enum": "string"},
-    "bytes": "bytes",
-}
 _GUESSED = "decimal(38,9)"  # the message does not say how many digits its numbers have
 _MESSAGES = {
-    **{name: of.name for name, of in MESSAGES.items()},
+    **MESSAGES,
     **dict.fromkeys(("google.type.Decimal", "confluent.type.Decimal"), _GUESSED),
 }
 _MESSAGES_IN_ARRAYS = {name for name in _MESSAGES if not name.endswith("Value")}
@@ -118,4 +112,4 @@ def _single(item: FieldDescriptor) -> tuple[str, str]:
         return "string", f"an enum of {', '.join(value.name for value in item.enum_type.values)}"
     if kind in _WIDE:
         return "integer", f"a {kind}: messages with one above 9223372036854775807 are dead letters"
-    return _SCALARS.get(kind, "json"), "" if kind in _SCALARS else f"{kind}, whole"
+    return SCALARS.get(kind, "json"), "" if kind in SCALARS else f"{kind}, whole"
