@@ -24,7 +24,7 @@ _PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_", "LD_", "DYLD_", "PYTHON",
 
 
 def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """The compiler with these arguments, once it has ended. Raises Retryable where the machine does not let it."""
+    """Run the compiler with these arguments, and return once it has ended. Raises Retryable if it did not in time."""
     command = [sys.executable, "-m", __name__, str(CPU_SECONDS), str(MEMORY), *arguments]
     given = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
     given["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def limit_reached(status: int, stderr: str) -> str | None:
-    """The limit that a schema's compiler reached; None where it ended in another way."""
+    """Return the limit that a schema's compiler reached; None if it ended in another way."""
     if status == -signal.SIGXCPU:
         return f"{CPU_SECONDS} s of CPU time"
     if status == -signal.SIGXFSZ:
@@ -65,9 +65,8 @@ def _limit(cpu_seconds: int, memory: int) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores
-    import_module(
-        "grpc_tools._protoc_compiler"
-    )  # before the limits, so that a failure to load is not blamed on the schema
+    # Before the limits, so that a failure to load is not blamed on the schema.
+    import_module("grpc_tools._protoc_compiler")
     _limit(int(sys.argv.pop(1)), int(sys.argv.pop(1)))
     try:
         runpy.run_module("grpc_tools.protoc", run_name="__main__", alter_sys=True)

@@ -41,6 +41,5 @@ ACCEPT = Policy(refused=MISSING, silent=MISSING, busy=RAISE, doubtful=MISSING)  
 REPLAY = Policy(refused=MISSING, silent=RAISE, busy=RAISE, doubtful=MISSING, nowhere=MISSING, replays=True)
 ACCEPT_REPLAY = Policy(refused=MISSING, silent=MISSING, busy=RAISE, doubtful=MISSING, nowhere=MISSING, replays=True)
 CONFIRM = Policy(refused=MISSING, silent=OMIT, busy=OMIT)  # compares the schemas in use before a new one is kept
-COMPARE = Policy(
-    refused=OMIT, silent=OMIT, busy=OMIT
-)  # compares the schemas in use before and after a read; the run can do without
+# Compares the schemas in use before and after a read; the run can do without.
+COMPARE = Policy(refused=OMIT, silent=OMIT, busy=OMIT)

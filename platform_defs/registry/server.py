@@ -17,12 +17,8 @@ logging.getLogger(httpx.__name__).setLevel(logging.WARNING)  # below, it logs ea
 
 LARGEST_ANSWER = 16_000_000  # bytes
 _NUMBERS = (
-    "timeout",
-    "cache.capacity",
-    "cache.latest.ttl.sec",
-    "max.retries",
-    "retries.wait.ms",
-    "retries.max.wait.ms",
+    *("timeout", "cache.capacity", "cache.latest.ttl.sec"),
+    *("max.retries", "retries.wait.ms", "retries.max.wait.ms"),
 )
 
 
