@@ -75,7 +75,8 @@ def _validate(names: Sequence[str]) -> list[Validated]:
     from platform_defs.settings.contracts import read_contracts
 
     catalogue = read_contracts()
-    pipelines = [name for name in names if not _is_path(name) or any(item.is_called(name) for item in catalogue.broken)]
+    paths = {name for name in names if Path(name).exists() or "/" in name or name.endswith((".yaml", ".yml"))}
+    pipelines = [name for name in names if name not in paths or any(item.is_called(name) for item in catalogue.broken)]
     files = {file for name in names if name not in pipelines for file in _files(Path(name))}
     chosen = catalogue.chosen(pipelines) if pipelines or not names else Contracts((), ())
     catalogued = Contracts(
@@ -89,10 +90,6 @@ def _validate(names: Sequence[str]) -> list[Validated]:
 
 def _absolute(path: Path | None) -> Path:
     return (path or Path()).resolve()
-
-
-def _is_path(name: str) -> bool:
-    return Path(name).exists() or "/" in name or name.endswith((".yaml", ".yml"))
 
 
 def _files(path: Path) -> Sequence[Path]:
