@@ -10,7 +10,7 @@ The Dagster and Postgres names that a name becomes, with which it could collide:
 """
 
 import keyword
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from platform_defs.contract.model.contract import Contract
 
@@ -21,19 +21,10 @@ DAGSTER_WORDS = frozenset(keyword.kwlist) | {
     *("context", "conf", "config", "meta", "arg_dict", "dict", "input_arg_dict", "output_arg_dict"),
     *("int", "str", "float", "bool", "input", "output", "type"),
 }
-JOBS = (
-    "drain",
-    "prune",
-    "prune_ledger",
-    "lag",
-    "verify",
-    "nightly_prune",
-    "nightly_verify",
-    "weekly_whole_verify",
-    "topics",
-    "writer_schemas",
-    "check_topics",
-)  # jobs, schedules and sensors that serve all pipelines
+JOBS = (  # jobs, schedules and sensors that serve all pipelines
+    *("drain", "prune", "prune_ledger", "lag", "verify", "nightly_prune", "nightly_verify"),
+    *("weekly_whole_verify", "topics", "writer_schemas", "check_topics"),
+)
 OP_PREFIXES = ("drain_", "verify_", "broken_")  # jobs and ops share one namespace
 SCHEMAS = {
     "kafka": "assets of topics are named kafka/<topic>",
@@ -105,13 +96,9 @@ def outputs(contract: Contract) -> Iterator[tuple[str, str]]:
     """Yield the output of a Dagster op that each table and check becomes, with a description."""
     for table in contract.tables:
         yield _identifier(table.name), f"table {table.name}"
-    yield from _checks(contract.row_table.name, (*CHECKS, *(rule.name for rule in contract.row_rules)))
-    for rule in contract.batch_rules:
-        yield from _checks(rule.table, [rule.name])
-
-
-def _checks(table: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for name in names:
+    rows = contract.row_table.name
+    checks = [(rows, name) for name in (*CHECKS, *(rule.name for rule in contract.row_rules))]
+    for table, name in (*checks, *((rule.table, rule.name) for rule in contract.batch_rules)):
         yield f"{_identifier(table)}_{name}", f"rule {name} of {table}"
 
 

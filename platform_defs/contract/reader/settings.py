@@ -30,7 +30,13 @@ def read_limits(document: Document, custom: Mapping[str, Node[Any]]) -> Limits:
             raise node.refused(f"unknown service level {name!r}; {one_of(SERVICE_LEVELS.names(), name)}")
         if SERVICE_LEVELS[name].attribute in found:
             raise node.refused(f"{name!r} is defined twice")
-        found[SERVICE_LEVELS[name].attribute] = _seconds(item)
+        number: float = SERVICE_LEVEL_ENTRY["value"].read(item.child("value"))
+        unit: Node[str | None] = item.child("unit")
+        factor = _UNITS.get(unit.value or "") or _UNITS.get((unit.value or "").removesuffix("s"))
+        if factor is None:
+            hint = one_of(("seconds", "minutes", "hours", "days"), unit.value or "")
+            raise unit.refused(f"unknown unit {unit.value!r}; {hint}")
+        found[SERVICE_LEVELS[name].attribute] = number * factor
     return Limits(**found)
 
 
@@ -39,16 +45,6 @@ def refuse_removed(document: Document) -> None:
     for item in document.children("customProperties"):
         if why := PIPELINE_PROPERTIES.removed.get(item.value.property or ""):
             raise item.child("property").refused(why)
-
-
-def _seconds(item: Node[Any]) -> float:
-    number: float = SERVICE_LEVEL_ENTRY["value"].read(item.child("value"))
-    unit: Node[str | None] = item.child("unit")
-    name = unit.value or ""
-    factor = _UNITS.get(name) or _UNITS.get(name.removesuffix("s"))
-    if factor is None:
-        raise unit.refused(f"unknown unit {unit.value!r}; {one_of(('seconds', 'minutes', 'hours', 'days'), name)}")
-    return number * factor
 
 
 def read_owners(document: Document) -> tuple[str, ...]:
