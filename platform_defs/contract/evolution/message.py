@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from platform_defs.contract.evolution.changes import Change, ChangeClass
 from platform_defs.contract.model.column_types import ColumnType
-from platform_defs.contract.model.contract import Contract, Field, OtherRecords, RowRule
+from platform_defs.contract.model.contract import Contract, Field, OtherRecords
 from platform_defs.contract.model.message_path import spell_path
 from platform_defs.contract.model.row_rules import loosens, wanted
 from platform_defs.contract.odcs_writer import context_of
@@ -176,22 +176,15 @@ def rule_changes(old: Field, new: Field) -> Iterator[Change]:
     """Yield changes of the rules besides `required`, which also affects the column."""
     before = {rule.kind: rule for rule in old.rules if rule.kind != "required"}
     after = {rule.kind: rule for rule in new.rules if rule.kind != "required"}
-    for rule in before.values():
-        if rule.kind not in after:
-            yield _looser(f"{rule.name}: {wanted(rule)}", "-", rule)
-    for rule in after.values():
-        if (was := before.get(rule.kind)) is None:
-            yield _tighter(f"{rule.name}: {wanted(rule)}", "+", rule)
-        elif was.argument != rule.argument:
-            what = f"{rule.name}: {wanted(was)} -> {wanted(rule)}"
-            yield _looser(what, "~", was) if loosens(was, rule) else _tighter(what, "~", rule)
-
-
-def _looser(what: str, sign: str, rule: RowRule) -> Change:
-    sentence = "messages that break it become rows from now on"
-    return Change(sign, what, ChangeClass.FREE, sentence, column=rule.field, rule=rule.name)
-
-
-def _tighter(what: str, sign: str, rule: RowRule) -> Change:
-    sentence = "messages that break it become dead letters from now on; existing rows stay"
-    return Change(sign, what, ChangeClass.BREAKS_PRODUCERS, sentence, column=rule.field)
+    for kind in (*(kind for kind in before if kind not in after), *after):
+        was, now = before.get(kind), after.get(kind)
+        if was and now and was.argument == now.argument:
+            continue
+        what = f"{(now or before[kind]).name}: {' -> '.join(wanted(rule) for rule in (was, now) if rule)}"
+        sign = "~" if was and now else "-" if was else "+"
+        if was and (now is None or loosens(was, now)):
+            sentence = "messages that break it become rows from now on"
+            yield Change(sign, what, _FREE, sentence, column=was.field, rule=was.name)
+        else:
+            sentence = "messages that break it become dead letters from now on; existing rows stay"
+            yield Change(sign, what, _BREAKS, sentence, column=new.name)

@@ -132,10 +132,16 @@ def read_files(paths: Iterable[Path], folder: Path | None = None) -> Contracts:
             broken.append(BrokenContract(path, unforeseen))
     clashes = _clashes(read)
     for contract in read:
-        if mistake := clashes.get(_path(contract)) or _transform_file_mistake(contract):
-            broken.append(BrokenContract(_path(contract), mistake, contract))
-        else:
+        try:
+            if clash := clashes.get(_path(contract)):
+                raise clash
+            check_transform_file(contract)
             good.append(contract)
+        except BadInput as mistake:
+            broken.append(BrokenContract(_path(contract), mistake, contract))
+        except Exception as error:  # noqa: BLE001  # as above
+            unforeseen = _unforeseen(error, contract.transform_path or _path(contract))
+            broken.append(BrokenContract(_path(contract), unforeseen, contract))
     return Contracts(tuple(good), tuple(sorted(broken, key=lambda item: item.path)))
 
 
@@ -223,17 +229,6 @@ def read_contract(path: Path, folder: Path | None = None, content: str | None = 
         message = f"domain is {contract.domain!r}, but the file is in the folder {path.parent.name!r}; use one name"
         raise refused(contract, message, "domain")
     return contract
-
-
-def _transform_file_mistake(contract: Contract) -> BadInput | None:
-    """Return the mistake that check_transform_file raises; None if there is none."""
-    try:
-        check_transform_file(contract)
-    except BadInput as mistake:
-        return mistake
-    except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being read
-        return _unforeseen(error, contract.transform_path or _path(contract))
-    return None
 
 
 def _reads_like_a_contract(path: Path) -> bool:
