@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -78,7 +78,13 @@ def survey(
         answers = SchemaAnswers(ledger_url, registry_scope(registry_name, subject))
         named, newest = answers.named(contract.pipeline), answers.newest_generation(contract.pipeline)
     now = {one.schema: one for one in named if one.generation == newest}
-    found = [_of_version(contract, one, now) for one in versions]
+    found = list[WriterFit]()
+    for one in versions:
+        if one.schema is None:
+            found.append(WriterFit(one.key, contract.format, "does not fit", UNREADABLE, one.number))
+            continue
+        fit = replace(_fit(contract, one.schema), version=one.number)
+        found.append(_seen(fit, now[one.schema]) if one.schema in now else fit)
     known = {one.schema for one in versions}
     rest = [one for one in named if one.generation != newest or one.schema not in known]
     found += [_seen(_fit(contract, one.schema), one) for one in rest]
@@ -102,13 +108,6 @@ def _registered(subject: str, address: Registry, most: int | None) -> tuple[Sequ
     numbers = subjects.numbers(subject)
     newest = numbers[-most:] if most else numbers
     return subjects.versions(subject, newest), len(numbers) - len(newest)
-
-
-def _of_version(contract: Contract, version: Version, named: Mapping[WriterSchema, Named]) -> WriterFit:
-    if version.schema is None:
-        return WriterFit(version.key, contract.format, "does not fit", UNREADABLE, version.number)
-    fit = replace(_fit(contract, version.schema), version=version.number)
-    return _seen(fit, named[version.schema]) if version.schema in named else fit
 
 
 def _fit(contract: Contract, schema: WriterSchema) -> WriterFit:

@@ -1,7 +1,7 @@
 """A JSON Schema as fields of a contract: the inverse of schemas/conversion/exporting.py, as far as a schema gives
 types.
 
-An object with properties is taken apart. An array of values of one type that are never null is a column of arrays.
+An object with properties is flattened. An array of values of one type that are never null is a column of arrays.
 Anything without one type (anyOf of several, other arrays, objects without properties) goes whole into a json column.
 """
 

@@ -1,6 +1,6 @@
 """A Protobuf schema as fields of a contract: the inverse of schemas/conversion/protobuf.py, for all types of Protobuf.
 
-A message within the message is taken apart. A repeated field of single values is a column of arrays. Anything else
+A message within the message is flattened. A repeated field of single values is a column of arrays. Anything else
 (other repeated fields, maps, messages that contain themselves) goes whole into a json column. Fields of proto3 are not
 required: a message never says that it lacks one.
 """
@@ -70,17 +70,15 @@ def _fields(
         here, places = (*path, item.name), (*numbers, item.number)
         needed = required and item.is_required
         inner = None if item.is_repeated else item.message_type
-        if inner is not None and _is_taken_apart(inner, (*above, of.full_name)) and len(here) < _DEEPEST:
-            yield from _fields(inner, here, places, (*above, of.full_name), required=needed)
+        around = (*above, of.full_name)
+        if inner is not None and (inner.full_name in _MESSAGES or inner.full_name.startswith(_KEPT_WHOLE)):
+            inner = None
+        if inner is not None and inner.full_name not in around and inner.fields and len(here) < _DEEPEST:
+            yield from _fields(inner, here, places, around, required=needed)
         else:
             kind, note = _column(item)
             symbols = tuple(one.name for one in item.enum_type.values) if item.enum_type and kind == "string" else ()
             yield FoundField(path=here, type=kind, required=needed, numbers=places, note=note, symbols=symbols)
-
-
-def _is_taken_apart(of: Descriptor, above: tuple[str, ...]) -> bool:
-    known = of.full_name in _MESSAGES or of.full_name.startswith(_KEPT_WHOLE)
-    return not known and of.full_name not in above and bool(of.fields)
 
 
 def _column(item: FieldDescriptor) -> tuple[str, str]:
