@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.formats.avro.schema import AvroType, Fixed, Primitive, Record, RecordField, Union, spelled
-from platform_defs.formats.encoding.avro import AvroEncoder
+from platform_defs.formats.encoding.avro import AvroEncoder, record_in
 from platform_defs.formats.encoding.avro_scalars import long_bytes, scalar
 from platform_defs.formats.encoding.documents import CannotEncode, shown
 from platform_defs.samples.values_at import MISSING, ValuesAt
@@ -41,7 +41,7 @@ class AvroWriter(AvroEncoder):
         found = values.at(path)
         if found is not MISSING:
             return self._value_or_empty(item.type, found, values.is_json(path))
-        inner = self._record_in(item.type)
+        inner = record_in(self.schema, item.type)
         if inner is None or (inner[1] is not None and not values.has_below(path)):
             return self._unread(item)
         body = b"".join(self._fields(inner[0], path, values))
@@ -65,15 +65,6 @@ class AvroWriter(AvroEncoder):
                 return scalar(found, _empty_value(found))
             case _:  # no items; the first symbol
                 return b"\0"
-
-    def _record_in(self, of: AvroType) -> tuple[Record, int | None] | None:
-        """Return the record that the type is, and its branch if the type is a union; None if there is no record."""
-        found = self.schema.definite(of)
-        branches = found.branches if isinstance(found, Union) else (found,)
-        for number, branch in enumerate(branches):
-            if isinstance(record := self.schema.definite(branch), Record):
-                return record, number if isinstance(found, Union) else None
-        return None
 
     def _value_or_empty(self, of: AvroType, value: Any, is_json: bool) -> bytes:
         """Return a value; for a json column, an empty one if the schema does not take it. Raises CannotEncode."""

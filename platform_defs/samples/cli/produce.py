@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
     from platform_defs.producer_options.config import Chosen
     from platform_defs.producer_options.options import Value
-    from platform_defs.samples.sending import Sending
+    from platform_defs.samples.mixture import Sending
 
 ONE_BAD_IN = 10_000  # if --count is given and neither --bad nor --bad-share
 TICK = 0.05  # seconds between bursts of --rate
@@ -81,8 +81,7 @@ def produce(
     """
     from platform_defs.producers.producer import Producer
     from platform_defs.producers.unsent.sink import kept_where, sink
-    from platform_defs.samples.mixture import Mixture, samples_of
-    from platform_defs.samples.sending import Sending
+    from platform_defs.samples.mixture import Mixture, Sending, samples_of
     from platform_defs.settings.contracts import find_contract, read_contracts
     from platform_defs.stack.endpoints import connection
     from platform_defs.topics.admin import made_topic

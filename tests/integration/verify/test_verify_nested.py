@@ -15,9 +15,8 @@ from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Column, Contract, Field, RowRule
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.producers.producer import Producer
-from platform_defs.samples.mixture import Mixture
+from platform_defs.samples.mixture import Mixture, Sending
 from platform_defs.samples.samples import Samples
-from platform_defs.samples.sending import Sending
 from platform_defs.stack.endpoints import Endpoints
 from platform_defs.verify.compare.report import BAD, Report
 from platform_defs.verify.decoders.documents import NotTheType, canonical, check_jsonb, parse

@@ -17,9 +17,8 @@ from platform_defs.errors import BadInput, BrokerAway
 from platform_defs.producers.producer import Producer
 from platform_defs.samples.cli import produce
 from platform_defs.samples.cli.produce import chosen_for
-from platform_defs.samples.mixture import Mixture
+from platform_defs.samples.mixture import Mixture, Sending
 from platform_defs.samples.samples import Samples
-from platform_defs.samples.sending import Sending
 from platform_defs.settings import contracts
 from platform_defs.topics import admin as topic_admin
 from platform_defs.topics.steps import Create
@@ -126,7 +125,7 @@ from platform_defs.settings.contracts import find_contract
 from platform_defs.samples.cli import produce
 from platform_defs.samples.mixture import Mixture
 from platform_defs.stack.endpoints import connection
-from platform_defs.samples.sending import Sending
+from platform_defs.samples.mixture import Sending
 from platform_defs.producers.producer import Producer
 print(*sorted({"pyspark", "dagster", "pandas", "great_expectations", "openlineage", "requests"} & set(sys.modules)))
 """
