@@ -11,8 +11,7 @@ from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.contract.model.reserved import column_mistake
 from platform_defs.contract.reader.names import snake_case
-from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
-from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.blocks.writer_schema import MAX_LEVELS, SchemaNotCompatible, WriterField, WriterSchema
 from platform_defs.formats.json.schema_types import Node, column_of, kinds_of, meant, node, required_by
 
 MAX_FIELDS = 500  # of a schema that are shown

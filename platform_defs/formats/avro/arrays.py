@@ -8,7 +8,7 @@ from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Schema, Union
 from platform_defs.formats.avro.values import Convert, convert_to
 from platform_defs.formats.avro.walk import Walk, Wrong
-from platform_defs.formats.blocks.arrays import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.formats.blocks.array_columns import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
 from platform_defs.formats.blocks.reason import Reason
 
 

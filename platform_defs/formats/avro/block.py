@@ -12,7 +12,7 @@ from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.resolve import Node, Plan
 from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Union
 from platform_defs.formats.avro.value_cursors import Passing, Scalar, Spans, integers, scalar
-from platform_defs.formats.blocks.arrays import SIZE_OF_ITEM
+from platform_defs.formats.blocks.array_columns import SIZE_OF_ITEM
 from platform_defs.formats.blocks.arrow import Column, nulls
 from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.buffer import Integers, Mask, buffer_of

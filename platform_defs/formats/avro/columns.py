@@ -17,8 +17,7 @@ from platform_defs.formats.avro.schema import Definite, Enum, Schema
 from platform_defs.formats.avro.value_cursors import Scalar, Spans
 from platform_defs.formats.avro.values import FIRST_DAY, FIRST_MICROSECOND, LAST_DAY, LAST_MICROSECOND
 from platform_defs.formats.avro.walk import Wrong
-from platform_defs.formats.blocks.array_columns import as_lists, doubt_arrays
-from platform_defs.formats.blocks.arrays import MAX_ITEMS
+from platform_defs.formats.blocks.array_columns import MAX_ITEMS, as_lists, doubt_arrays
 from platform_defs.formats.blocks.arrow import Column, nulls
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget

@@ -8,8 +8,13 @@ from platform_defs.formats.avro import schema as avro
 from platform_defs.formats.avro.conversions import PER_SECOND
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.resolve import message_of, nullable_record
-from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
-from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.formats.blocks.writer_schema import (
+    MAX_LEVELS,
+    OtherRecord,
+    SchemaNotCompatible,
+    WriterField,
+    WriterSchema,
+)
 
 _COLUMNS = {  # the contract's types, by the name of a type or a logical type; json for others
     **{name: name for name in ("string", "bytes", "double", "boolean", "date", "uuid")},

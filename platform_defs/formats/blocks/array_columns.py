@@ -1,4 +1,6 @@
-"""A column of arrays, split into a column of their items and put together again."""
+"""A column of arrays, split into a column of their items and put together again; limits of arrays of single values, and
+the reasons for refusing them, for all formats.
+"""
 
 from functools import cached_property
 from typing import Any
@@ -6,10 +8,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.formats.blocks.arrays import MAX_ITEMS
 from platform_defs.formats.blocks.arrow import Column
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.buffer import Integers, Mask
+from platform_defs.formats.blocks.reason import Reason
+
+MAX_ITEMS = 10_000
+SIZE_OF_ITEM = 32  # bytes, about: of an item that takes one byte in its message
+NULL_ITEM = Reason("NullItem", "is null; an array's items must not be null")
+
+
+def at_item(number: int, wrong: Reason) -> Reason:
+    """Return an item's reason as a reason of the array; `number` is counted from 1."""
+    return Reason(wrong.error_class, f"has an item, number {number:,}, that {wrong.message}")
+
+
+def too_many_items(number: int) -> Reason:
+    """Return the reason for an array with more items than a column takes."""
+    return Reason("TooManyItems", f"has {number:,} items; an array can have at most {MAX_ITEMS:,}")
 
 
 def as_lists(items: Column, rows: Integers, absent: Mask) -> Column:

@@ -31,7 +31,7 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Unit
 from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.errors.words import plural
-from platform_defs.formats.blocks.arrays import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.formats.blocks.array_columns import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.texts import not_a, plain_value

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.formats.blocks.arrays import MAX_ITEMS, SIZE_OF_ITEM
+from platform_defs.formats.blocks.array_columns import MAX_ITEMS, SIZE_OF_ITEM
 from platform_defs.formats.blocks.arrow import Column, repeated
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget

@@ -6,8 +6,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from platform_defs.contract.model.column_types import JSON, ColumnType, array_or_json, column_type
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
-from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.blocks.writer_schema import MAX_LEVELS, SchemaNotCompatible, WriterField, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import types_of
 from platform_defs.formats.protobuf.resolve import WRAPPERS, is_genuine, type_name

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from platform_defs.formats.blocks.arrays import MAX_ITEMS, at_item, too_many_items
+from platform_defs.formats.blocks.array_columns import MAX_ITEMS, at_item, too_many_items
 from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.json_tree import json_column_value

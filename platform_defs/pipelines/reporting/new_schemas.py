@@ -14,8 +14,7 @@ from platform_defs.dagster.keys import topic_key
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.excerpt import excerpt
-from platform_defs.formats.blocks.writer_field import WriterField
-from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterField, WriterSchema
 from platform_defs.formats.writer_fields import difference, fields_of, line_to_add
 from platform_defs.formats.writer_fit import misfit
 from platform_defs.ledger.ledger import Ledger

@@ -15,8 +15,7 @@ from platform_defs.contract.model.column_types import STRING, column_type
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.message_path import spell_path
 from platform_defs.contract.reader.odcs import load
-from platform_defs.formats.blocks.writer_field import WriterField
-from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterField, WriterSchema
 from platform_defs.formats.writer_fields import MAX_FIELDS, difference, doubts, fields_of, line_to_add
 from platform_defs.formats.writer_fit import why_not
 from platform_defs.schemas.conversion.exporting import export_schema
