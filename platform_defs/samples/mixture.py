@@ -1,5 +1,6 @@
-"""Generated messages of a contract, written with its messages' schemas: good ones with bad ones among them, counted; sent
-as a preset says.
+"""Generated messages of a contract, written with its messages' schemas: good ones with bad ones among them, counted.
+
+They are sent as a preset says.
 """
 
 from __future__ import annotations
