@@ -175,7 +175,9 @@ def schemas_of(
 
 @dataclass(frozen=True)
 class ReadOnlySchemas:
-    """See engine.ports.schema_ports.SchemaFinder. Asks the ledger, if there is one, then the registry."""
+    """See engine.ports.schema_ports.SchemaFinder. Queries the ledger, if there is one, then the registry. For a
+    read-only command: nothing is kept, and no ledger is needed.
+    """
 
     contract: Contract
     address: Registry | None  # None: there is no registry
