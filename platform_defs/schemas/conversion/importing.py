@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from platform_defs.contract.document.node import as_list
-from platform_defs.contract.document.yaml_scalar import yaml_scalar
+from platform_defs.contract.document.yaml_text import yaml_scalar
 from platform_defs.contract.keys.wire_keys import standard_wire
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Column, Contract, Field, Format, Table

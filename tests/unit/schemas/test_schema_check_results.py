@@ -7,7 +7,7 @@ import pytest
 
 from platform_defs.dagster.keys import topic_key
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.schemas.dagster.check_results import CheckedSchema, SchemaFit, check_schema, evaluation
+from platform_defs.schemas.dagster.check import CheckedSchema, SchemaFit, check_schema, evaluation
 from tests.unit.formats.test_writer_fields import WRITERS, avro, contract
 
 ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
