@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field, RowRule
 from platform_defs.engine.task.row_checks import check_rows
-from platform_defs.formats.json import json_text, kept_whole
+from platform_defs.formats.json import json_text, lines
 from platform_defs.formats.supported import decode
 from platform_defs.verify.decoders import documents
 from platform_defs.verify.validators.patterns import whole_match
@@ -283,9 +283,9 @@ def test_numbers_in_json_are_judged_as_jsonb_prints_them(text: str, verdict: Any
 def test_both_write_a_number_out_alike(number: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit, is_row in ((size, True), (size - 1, False)):
         monkeypatch.setattr(documents, "JSONB_BYTES", limit)
-        for module in (json_text, kept_whole):
+        for module in (json_text, lines):
             monkeypatch.setattr(module, "MAX_BYTES", limit)
-        monkeypatch.setattr(kept_whole, "_NO_LARGER_WRITTEN_OUT", 0)
+        monkeypatch.setattr(lines, "_NO_LARGER_WRITTEN_OUT", 0)
         assert assert_same_verdict("json", number) == ((number,) if is_row else NoRow("TooLarge"))
 
 

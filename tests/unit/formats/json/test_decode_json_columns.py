@@ -3,7 +3,7 @@
 import pytest
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.formats.json import json_text, kept_whole
+from platform_defs.formats.json import json_text, lines
 from tests.unit.formats.json.test_decode_nested import JSON_ONLY, MIXED, fault, row
 
 EXACT = [
@@ -68,7 +68,7 @@ def test_what_jsonb_would_refuse_or_change_is_a_fault(
 
 
 def test_what_jsonb_has_no_room_for_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (json_text, kept_whole):
+    for module in (json_text, lines):
         monkeypatch.setattr(module, "MAX_BYTES", 100)
     assert row(JSON_ONLY, b'{"payload":"%s"}' % (b"x" * 98)) == {"payload": '"%s"' % ("x" * 98)}
     found = fault(JSON_ONLY, b'{"payload":"%s"}' % (b"x" * 99))
