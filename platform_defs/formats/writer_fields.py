@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from platform_defs.contract.document.yaml_scalar import yaml_scalar
+from platform_defs.contract.document.yaml_text import yaml_scalar
 from platform_defs.contract.model.column_types import JSON
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath, spell_path

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from platform_defs.cluster.observe import Look
-from platform_defs.contract.document.yaml_scalar import yaml_scalar
+from platform_defs.contract.document.yaml_text import yaml_scalar
 from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.contract.reader.topics_file import NAME, read_topics_file
 from platform_defs.errors import BadInput, TidegateError, TopicMissing

@@ -165,3 +165,19 @@ def _part(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | No
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step].start_mark.line, node.value[step]
     return None
+
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(?:-[A-Za-z0-9_.]+)*")
+_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # YAML 1.1 reads them as something else
+
+
+def yaml_scalar(value: Any) -> str:
+    """Return the value on one line, in a flow mapping too; a text is quoted unless every YAML version reads it as that
+    text.
+    """
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    written: str = yaml.safe_dump(
+        value, default_style='"' if isinstance(value, str) else None, width=1 << 30, default_flow_style=True
+    )
+    return written.removesuffix("\n").removesuffix("\n...")

@@ -9,7 +9,7 @@ from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from platform_defs.contract.document.node import Node
 from platform_defs.contract.document.section import read_values
-from platform_defs.contract.document.yaml_scalar import yaml_scalar
+from platform_defs.contract.document.yaml_text import yaml_scalar
 from platform_defs.contract.keys.field_sources import source_of
 from platform_defs.contract.keys.schema_keys import FIELD
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES
