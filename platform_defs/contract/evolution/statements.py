@@ -165,8 +165,8 @@ _READ = {"integer": int, "double": float, "boolean": json.loads, "json": json.lo
 
 
 def fills(contract: Contract, given: Iterable[str]) -> dict[str, str]:
-    """Return by column the value of `--fill` for existing rows, as an SQL literal. Raises BadInput for a text that is not column=value, or not of its
-    type.
+    """Return by column the value of `--fill` for existing rows, as an SQL literal. Raises BadInput for a text that is
+    not column=value, or not of its type.
     """
     types = {column.name: column.type for table in contract.tables for column in table.columns}
     found = dict[str, str]()
