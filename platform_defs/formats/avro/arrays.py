@@ -8,7 +8,7 @@ from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Schema, Union
 from platform_defs.formats.avro.values import Convert, convert_to
 from platform_defs.formats.avro.walk import Walk, Wrong
-from platform_defs.formats.blocks.array_columns import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.formats.blocks.array_columns import read_items
 from platform_defs.formats.blocks.reason import Reason
 
 
@@ -28,17 +28,16 @@ def array_to(column: ColumnType, conversion: Conversion) -> Convert:
     assert conversion.items  # noqa: S101
     convert = convert_to(column.item, conversion.items)
 
+    def item(raw: Any) -> Any:
+        try:
+            return convert(raw)
+        except Wrong as wrong:
+            return wrong.reason
+
     def array(raw: list[Any]) -> list[Any]:
-        if len(raw) > MAX_ITEMS:
-            raise _wrong(too_many_items(len(raw)))
-        found = list[Any]()
-        for number, item in enumerate(raw, 1):
-            if item is None:
-                raise _wrong(at_item(number, NULL_ITEM))
-            try:
-                found.append(convert(item))
-            except Wrong as wrong:
-                raise _wrong(at_item(number, wrong.reason)) from None
+        found = read_items(raw, item)
+        if isinstance(found, Reason):
+            raise Wrong(found.error_class, found.message)
         return found
 
     return array
@@ -49,7 +48,3 @@ def array_at(schema: Schema, of: Definite, convert: Convert, data: bytes) -> lis
     walk = Walk(schema, data)
     found = walk.branch(of) if isinstance(of, Union) else of
     return convert(list(items(walk, found))) if isinstance(found, Array) else None
-
-
-def _wrong(reason: Reason) -> Wrong:
-    return Wrong(reason.error_class, reason.message)

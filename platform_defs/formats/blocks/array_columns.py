@@ -2,6 +2,7 @@
 the reasons for refusing them, for all formats.
 """
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,17 +16,22 @@ from platform_defs.formats.blocks.reason import Reason
 
 MAX_ITEMS = 10_000
 SIZE_OF_ITEM = 32  # bytes, about: of an item that takes one byte in its message
-NULL_ITEM = Reason("NullItem", "is null; an array's items must not be null")
+_NULL_ITEM = Reason("NullItem", "is null; an array's items must not be null")
 
 
-def at_item(number: int, wrong: Reason) -> Reason:
-    """Return an item's reason as a reason of the array; `number` is counted from 1."""
-    return Reason(wrong.error_class, f"has an item, number {number:,}, that {wrong.message}")
-
-
-def too_many_items(number: int) -> Reason:
-    """Return the reason for an array with more items than a column takes."""
-    return Reason("TooManyItems", f"has {number:,} items; an array can have at most {MAX_ITEMS:,}")
+def read_items(items: Sequence[Any], read: Callable[[Any], Any]) -> list[Any] | Reason:
+    """Return what `read` returns for each item; a Reason for more items than a column takes, or for the first that is
+    null, or for which `read` returns one.
+    """
+    if len(items) > MAX_ITEMS:
+        return Reason("TooManyItems", f"has {len(items):,} items; an array can have at most {MAX_ITEMS:,}")
+    found = list[Any]()
+    for number, item in enumerate(items, 1):
+        value = _NULL_ITEM if item is None else read(item)
+        if isinstance(value, Reason):
+            return Reason(value.error_class, f"has an item, number {number:,}, that {value.message}")
+        found.append(value)
+    return found
 
 
 def as_lists(items: Column, rows: Integers, absent: Mask) -> Column:

@@ -31,7 +31,7 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Unit
 from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.errors.words import plural
-from platform_defs.formats.blocks.array_columns import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.formats.blocks.array_columns import read_items
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.texts import not_a, plain_value
@@ -179,16 +179,7 @@ def _decimal(raw: Any, of: ColumnType) -> Any:
 def _array(read: Reader, of: ColumnType, raw: Any) -> Any:
     if type(raw) is not list:
         return wrong_type(raw, f"an {of.name}")
-    items = cast("list[Any]", raw)
-    if len(items) > MAX_ITEMS:
-        return too_many_items(len(items))
-    found = list[Any]()
-    for number, item in enumerate(items, 1):
-        value = NULL_ITEM if item is None else read(item)
-        if isinstance(value, Reason):
-            return at_item(number, value)
-        found.append(value)
-    return found
+    return read_items(cast("list[Any]", raw), read)
 
 
 def _date(raw: Any) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from platform_defs.formats.blocks.array_columns import MAX_ITEMS, at_item, too_many_items
+from platform_defs.formats.blocks.array_columns import read_items
 from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.json_tree import json_column_value
@@ -60,20 +60,12 @@ def _array_reader(plan: ColumnPlan, field: FieldShape, above: Path) -> Callable[
     read = reader(plan)
     shapes = [field.message.fields[number] for (number,) in plan.parts] if field.message else []
 
+    def item(raw: Any) -> Any:
+        return read([part_of(shape, raw, has_default=True) for shape in shapes] if field.message else [raw])
+
     def column(tree: Tree) -> list[Any] | Reason | None:
         items: list[Any] | None = part_of(field, _message_at(above, tree))
-        if items is None:
-            return None
-        if len(items) > MAX_ITEMS:
-            return too_many_items(len(items))
-        found = list[Any]()
-        for number, raw in enumerate(items, 1):
-            parts = [part_of(shape, raw, has_default=True) for shape in shapes] if field.message else [raw]
-            value = read(parts)
-            if isinstance(value, Reason):
-                return at_item(number, value)
-            found.append(value)
-        return found
+        return None if items is None else read_items(items, item)
 
     return column
 
