@@ -350,8 +350,8 @@ def _locked(url: str, contract: Contract, what: str, left: str = "") -> LedgerAw
     who = "a run that is publishing, or another session that changes the pipeline"
     if row:
         pid, user, name, seconds, query = row
-        asked = "" if classified(contract).any else f": {query}"  # a statement may contain a value
-        known = f" ({name or 'no name'}), in a transaction for {seconds} s{asked}"
+        doing = "" if classified(contract).any else f": {query}"  # a statement may contain a value
+        known = f" ({name or 'no name'}), in a transaction for {seconds} s{doing}"
         who = f"session {pid} of {user}"
         who += " (only members of pg_read_all_stats may see its details)" if seconds is None else known
     return LedgerAway(

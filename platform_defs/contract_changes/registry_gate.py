@@ -36,7 +36,7 @@ class RegistryGate:
         return ledger_if_any()
 
     def check(self, contract: Contract) -> Checked:
-        """Return the result for the contract; `not compared` if the registry is away."""
+        """Return the result for the contract; `not compared` if the registry is unavailable."""
         try:
             found, unasked = self._survey(contract)
             skips = contract.wire.other_records == "skip"
@@ -72,7 +72,7 @@ class RegistryGate:
         try:
             document = export_schema(contract, contract.format)
         except BadInput as error:
-            return [], [f"the registry was not asked whether it accepts the contract's schema: {error.problem}"]
+            return [], [f"the registry was not queried about the contract's schema: {error.problem}"]
         messages = Subjects(self.address).incompatibilities(contract.wire.subject, contract.format, document)
         return [f"the registry would not accept the contract's schema: {one}" for one in messages], []
 

@@ -1,4 +1,4 @@
-"""Decodes payloads into rows: each format has a folder beside this file, and a line here."""
+"""Decodes payloads into rows: each format has a folder next to this file, and a line here."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, cast

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def refuse_schema_file(contract: Contract) -> None:
-    """Raise BadInput if no message of the schema beside the contract could become a row. For a contract without a
+    """Raise BadInput if no message of the schema file could become a row. For a contract without a
     schema file, do nothing.
     """
     wire = contract.wire
@@ -74,7 +74,7 @@ def doubts_of(contract: Contract, writer: WriterSchema) -> tuple[str, ...]:
 def writer_changes(old: Contract, new: Contract, schemas: Iterable[WriterSchema]) -> tuple[Change, ...]:
     """Return a change for each of these schemas, which writers use, whose messages `old` reads better than `new`.
 
-    A contract does not say which fields messages have beside those that it reads, nor with which types.
+    A contract does not say which fields messages have besides those that it reads, nor with which types.
     """
     return tuple(found for schema in schemas for found in _writer_change(old, new, schema))
 

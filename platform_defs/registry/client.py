@@ -1,4 +1,4 @@
-"""Asks a Confluent-compatible registry for schemas: the schema, nothing, or RegistryAway within half a minute.
+"""Queries a Confluent-compatible registry for schemas: the schema, nothing, or RegistryAway within half a minute.
 
 Only the REST calls of confluent-kafka's client are used: fail-over, waiting and the meaning of answers are here, since
 that client waits forever by default, and takes any 404 (a proxy's, say) for "no such schema".
@@ -111,7 +111,7 @@ class RegistryClient:
 
     def is_there(self, subject: str) -> bool:
         """Return True if the registry answers now, and soon, for an id that no schema has. Its answer about its types,
-        or about an id in use, may come from a cache and not from its store. Each address is asked once: one that
+        or about an id in use, may come from a cache and not from its store. Each address is queried once: one that
         refuses the connection costs no time.
         """
         share = min(self.pace.quickly, self.registry.patience) / len(self._servers)

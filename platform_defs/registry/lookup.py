@@ -1,5 +1,5 @@
-"""Asks the registry for schemas that neither the process nor the ledger has, and tells existing, missing and refused
-ones apart, and a registry that is away. `policy` has what follows.
+"""Queries the registry for schemas that neither the process nor the ledger has, and tells existing, missing and refused
+ones apart, and a registry that is unavailable. `policy` has what follows.
 """
 
 import time
@@ -125,8 +125,8 @@ class Lookup:
 
     def _answers(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
         """Return the registry's answers for these ids. If it answers for others but not for one of these, they are
-        asked again, since the registry may have been away until now; then that one is at fault, and the policy applies.
-        Raises RegistryAway, SchemasNotGiven.
+        queried again, since the registry may have been unavailable until now; then that one is at fault, and the policy
+        applies. Raises RegistryAway, SchemasNotGiven.
         """
         try:
             return client.lookup(keys, RUN, self.subject)

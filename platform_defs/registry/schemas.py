@@ -1,6 +1,6 @@
 """The lookup of the schemas that messages name: in the process's memory, the ledger, and at last the registry.
 
-`lookup` asks the registry for new ones; `comparison` checks that it is still the same registry.
+`lookup` queries the registry for new ones; `comparison` checks that it is still the same registry.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -197,7 +197,7 @@ class ReadOnlySchemas:
             found |= self.ledger.known(generation, keys)
         missing = [key for key, schema in found.items() if schema is None and is_possible(key)]
         newest = self.opened[-1].number if self.opened else 1
-        if not missing or generation != newest:  # a replaced registry cannot be asked
+        if not missing or generation != newest:  # a replaced registry cannot be queried
             return found
         if self.address is None:
             raise BadInput(
@@ -214,8 +214,8 @@ def readonly_schemas(
     topic_id: str | None,
     note: Callable[[str], None],
 ) -> ReadOnlySchemas:
-    """Return the schema lookup for messages of the contract. `note` gets a sentence if the ledger cannot be asked; then
-    only the registry is.
+    """Return the schema lookup for messages of the contract. `note` gets a sentence if the ledger cannot be queried;
+    then only the registry is.
     """
     alone = ReadOnlySchemas(contract, address)
     if ledger_url is None:

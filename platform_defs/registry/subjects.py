@@ -78,7 +78,7 @@ class Subjects(RegistryClient):
     def places(self, keys: Iterable[str]) -> dict[str, list[tuple[str, int]]]:
         """Return, by id, subject and version of each place of its schema; none for a GUID.
 
-        A registry that is away or refuses is asked once: the ids not asked by then are missing.
+        A registry that is unavailable or refuses is queried once: the ids not queried by then are missing.
         """
         found = dict[str, list[tuple[str, int]]]()
         for key in filter(str.isdecimal, keys):

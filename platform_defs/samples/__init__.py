@@ -1,1 +1,1 @@
-"""`tidegate produce`: made-up messages of a contract, with a known number of bad ones."""
+"""`tidegate produce`: generated messages of a contract, with a known number of bad ones."""

@@ -46,9 +46,9 @@ def show(contract: Contract, key: str, url: str, registry_name: str, address: Re
         return Shown(kept, "the ledger", answers.batches(contract.pipeline, generation, key, MAX_BATCHES))
     found = RegistryClient(address).schema(key, subject) if address else None
     if found is None:
-        asked = "neither the ledger nor the registry has" if address else "the ledger does not have"
+        lacking = "neither the ledger nor the registry has" if address else "the ledger does not have"
         one = f"a readable schema {key}"
-        raise BadInput(f"{asked} {one}; tidegate schema list {contract.pipeline} shows the available ones")
+        raise BadInput(f"{lacking} {one}; tidegate schema list {contract.pipeline} shows the available ones")
     return Shown(found, "the registry", ())
 
 

@@ -130,7 +130,7 @@ def unused(given: Given, found: ChangePlan) -> str | None:
 
 def _over(there: Shapes, change: Change) -> Change:
     """Return the change with its effect on tables of these shapes: one may have a new column of the contract already,
-    left by an older contract, or added by hand.
+    left by an older contract, or added manually.
     """
     if change.sign != "+" or change.column not in there.get(change.table or "", ()):
         return change

@@ -100,7 +100,7 @@ TOPIC_PROPERTIES = Section(
 TOPICS_FILE = Section(
     "Topics without a contract",
     "topics[] of topics.yaml",
-    "The file topics.yaml in the contracts' folder, beside the domains: topics that no contract reads, such as "
+    "The file topics.yaml in the contracts' folder, next to the domains: topics that no contract reads, such as "
     "receipts or the topics of Kafka Connect.",
     (
         Key("name", "The topic.", "letters, digits, '.', '_' and '-', at most 249", REQUIRED, "bank.receipts"),

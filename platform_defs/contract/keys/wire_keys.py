@@ -17,7 +17,7 @@ from platform_defs.contract.model.contract import (
 
 LEVEL: dict[Format, str] = {"avro": "FULL_TRANSITIVE", "protobuf": "BACKWARD_TRANSITIVE", "json": "NONE"}
 RECORD = {"avro": "record", "protobuf": "message"}
-_LEVELS = tuple(f"{level}{behind}" for level in ("BACKWARD", "FORWARD", "FULL") for behind in ("", "_TRANSITIVE"))
+_LEVELS = tuple(f"{level}{suffix}" for level in ("BACKWARD", "FORWARD", "FULL") for suffix in ("", "_TRANSITIVE"))
 
 
 def standard_wire(kind: Format, topic: str) -> WireFormat:
@@ -112,8 +112,8 @@ SERVER_PROPERTIES = Section(
         ),
         Key(
             "schemaFile",
-            "The schema of messages that do not identify one: a file beside the contract (.avsc, .proto). Files that a "
-            ".proto imports are read too: an import is a path in the contract's folder.",
+            "The schema of messages that do not identify one: a file next to the contract (.avsc, .proto). Files that "
+            "a .proto imports are read too: an import is a path in the contract's folder.",
             text("a path in the contract's folder"),
             "",
             "transfer.avsc",

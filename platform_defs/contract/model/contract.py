@@ -257,7 +257,7 @@ class Contract:
 
     @property
     def transform_path(self) -> Path | None:
-        """The path of the transform, if the contract has one: beside its file. None for a contract without a file."""
+        """The path of the transform, if the contract has one: next to its file. None for a contract without a file."""
         return self.path and self.path.with_name(f"{stem(self.path)}.py")
 
     @property

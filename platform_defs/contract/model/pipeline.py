@@ -1,4 +1,4 @@
-"""A pipeline: a contract and, if wanted, the transform beside it."""
+"""A pipeline: a contract and, if wanted, the transform next to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a command that only reads contracts does not wait for Spark
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A topic on its way into tables: the contract and, if wanted, the transform beside it."""
+    """A topic on its way into tables: the contract and, if wanted, the transform next to it."""
 
     contract: Contract
     transform: Callable[[DataFrame], DataFrame] | None = None  # row-local

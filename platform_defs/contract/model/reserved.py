@@ -6,7 +6,7 @@ The Dagster and Postgres names that a name becomes, with which it could collide:
     schema.table        the asset schema/table; in the op of all tables, the output schema__table
     a rule              an asset check of the table; in that op, the output schema__table_rule
     a topic             the asset kafka/<topic>, one for all the pipelines that read it
-    a column            a column of the table, beside Tidegate's own (_batch_id, ...) and Postgres' (ctid, ...)
+    a column            a column of the table, besides Tidegate's own (_batch_id, ...) and Postgres' (ctid, ...)
 """
 
 import keyword

@@ -27,7 +27,7 @@ _first_read = dict[Path, bytes]()
 
 
 def transform_sources(contract: Contract) -> tuple[tuple[str, bytes], ...]:
-    """Return path in the project and content of each file of the transform beside `contract`, sorted by path."""
+    """Return path in the project and content of each file of the transform next to `contract`, sorted by path."""
     assert contract.transform_path is not None  # noqa: S101  # it was read from a file
     path, root = contract.transform_path.resolve(), _root(contract.transform_path)
     found = dict[Path, bytes]()

@@ -42,7 +42,7 @@ import_roots = dict[str, None]()
 
 @dataclass(frozen=True)
 class BrokenContract:
-    """A contract, or the transform beside it, that cannot be used."""
+    """A contract, or the transform next to it, that cannot be used."""
 
     path: Path
     error: BadInput
@@ -193,8 +193,8 @@ def with_transform(contract: Contract) -> Pipeline:
 
 
 def check_transform_file(contract: Contract) -> None:
-    """Raise BadInput for a contract that needs a transform and has none, or must not have the one beside it. Imports no
-    transform.
+    """Raise BadInput for a contract that needs a transform and has none, or must not have the one next to it. Imports
+    no transform.
     """
     beside = contract.transform_path
     if beside is None or not beside.exists():
@@ -299,7 +299,7 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
 
 
 def append_import_roots() -> None:
-    """Let this process import what is beside contracts, after all that is installed."""
+    """Let this process import what is next to contracts, after all that is installed."""
     sys.path += [root for root in import_roots if root not in sys.path]
 
 

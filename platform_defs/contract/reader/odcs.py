@@ -103,7 +103,7 @@ def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
 def check_fits_without_transform(contract: Contract) -> None:
     """Raise BadInput unless every column of the row table is a field of the message, of the same type.
 
-    For a contract without a transform beside it: there the message's fields become the row as they are.
+    For a contract without a transform next to it: there the message's fields become the row as they are.
     """
     fields = {item.name: item for item in contract.message_fields}
     for column in contract.row_table.columns:

@@ -1,4 +1,4 @@
-"""topics.yaml: the topics that no contract reads, in the contracts' folder beside the domains."""
+"""topics.yaml: the topics that no contract reads, in the contracts' folder next to the domains."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -51,7 +51,7 @@ class _Block:
             self._node(item, cursors, level + 1)
 
     def _node(self, node: Node, cursors: Cursors, level: int) -> None:
-        """Read a field of a record that is taken apart."""
+        """Read a field of a record that is split into fields."""
         of = self.schema.definite(node.type)
         kinds = {target.conversion.kind for target in node.targets}
         if node.fields is None and (kinds <= {"json"} or kinds == {"json", "array"}):
@@ -68,7 +68,7 @@ class _Block:
         self._into_columns(node, of, Spans(starts, cursors.at - starts), None, cursors)
 
     def _value(self, node: Node, of: Definite, cursors: Cursors, level: int) -> None:
-        """Read a value that is not null: a record that is taken apart, an array or a scalar."""
+        """Read a value that is not null: a record that is split into fields, an array or a scalar."""
         starts, held = cursors.at, None
         if node.fields is not None:
             self._fields(node, cursors, level)

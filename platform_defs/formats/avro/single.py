@@ -49,7 +49,7 @@ class MessageReader:
             raise walk.wrong("TrailingBytes", f"the record has ended, with {plural(left, 'byte')} left", walk.at)
 
     def _node(self, walk: Walk, node: Node, found: list[Any]) -> None:
-        """Read a field of a record that is taken apart."""
+        """Read a field of a record that is split into fields."""
         walk.place = node.path
         walk.field = self._fields[node.targets[0].position].name if node.targets else None
         if not node.targets and node.fields is None:

@@ -13,13 +13,13 @@ Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
-PADDING = 16  # bytes behind the last message, so that two words can be loaded at its end
+PADDING = 16  # bytes after the last message, so that two words can be loaded at its end
 MAX_BYTES = 1 << 30  # of a buffer: positions are Arrow's 32-bit offsets
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Messages one behind the other, gaps allowed, then at least `PADDING` bytes. Make it with `buffer_of`."""
+    """Messages one after the other, gaps allowed, then at least `PADDING` bytes. Make it with `buffer_of`."""
 
     raw: Bytes
 

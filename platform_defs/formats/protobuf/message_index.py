@@ -5,7 +5,7 @@ messages nested in it, and so on; a count of 0 is short for the first message of
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 
 A map's entry is a nested message too, though it is not in the schema's text. Confluent's serializer for Python counts
-it; one that goes by the text, as Java's does, does not. So the index of a message nested behind a map may mean either
+it; one that goes by the text, as Java's does, does not. So the index of a message nested after a map may mean either
 of two types, and Tidegate does not choose one.
 """
 
@@ -78,7 +78,7 @@ def message_at(
 
 
 def _varint(payload: bytes, at: int) -> tuple[int, int]:
-    """Return a number and the position behind it; -1 if it is cut off, too long, or negative."""
+    """Return a number and the position after it; -1 if it is cut off, too long, or negative."""
     value = 0
     for place, byte in enumerate(payload[at : at + 5]):
         value |= (byte & 0x7F) << 7 * place

@@ -81,7 +81,7 @@ class TreeReader:
         return tree
 
     def _read(self, message: _Message, at: int) -> int:
-        """Read the message to its end; return the position behind it."""
+        """Read the message to its end; return the position after it."""
         if message.depth > MAX_DEPTH:
             raise RefusedMessage("TooDeep", f"messages nest deeper than {MAX_DEPTH} levels at byte {at}")
         shape, stop = message.shape, message.stop
@@ -166,7 +166,7 @@ class TreeReader:
         return form.unpack_from(self._data, at)[0], end
 
     def _skip(self, message: _Message, number: int, wire_type: int, at: int) -> int:
-        """Return the position behind a value that is not read."""
+        """Return the position after a value that is not read."""
         if wire_type == VARINT:
             return self._number(at, message.stop)[1]
         if wire_type == LENGTH:
@@ -176,7 +176,7 @@ class TreeReader:
         return self._after(at, 8 if wire_type == FIXED64 else 4, message.stop)
 
     def _tag(self, at: int, stop: int) -> tuple[int, int, int]:
-        """Return a field's number, its wire type, and the position behind them."""
+        """Return a field's number, its wire type, and the position after them."""
         tag, after = self._number(at, stop)
         number, wire_type = tag >> 3, tag & 7
         if after - at > _MAX_BYTES_OF_TAG or tag >= 2**32 or number == 0:
@@ -200,7 +200,7 @@ class TreeReader:
         return at + length
 
     def _number(self, at: int, stop: int) -> tuple[int, int]:
-        """Return a varint, cut to 64 bits, and the position behind it."""
+        """Return a varint, cut to 64 bits, and the position after it."""
         value = 0
         for place in range(_MAX_BYTES_OF_NUMBER):
             if at + place >= stop:

@@ -58,6 +58,6 @@ def within_limit(fields: Iterable[FoundField]) -> tuple[FoundField, ...]:
     if len(found) > MAX_FIELDS:
         raise BadInput(
             f"the schema has more than {MAX_FIELDS:,} fields, and a Postgres table has at most 1,600 columns. "
-            "Write a contract by hand with the fields that you need, or put whole records into json columns"
+            "Write a contract yourself with the fields that you need, or put whole records into json columns"
         )
     return found

@@ -73,7 +73,7 @@ def camel_case(names: Sequence[str]) -> str:
 
 
 def unique(name: str, is_taken: Callable[[str], bool], separator: str = "") -> str:
-    """Return `name`, or with the first number behind it that is free."""
+    """Return `name`, or with the first number after it that is free."""
     number, found = 1, name
     while is_taken(found):
         number += 1

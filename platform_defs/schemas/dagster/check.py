@@ -110,7 +110,7 @@ def naming_topics(topics: Iterable[Topic]) -> list[Topic]:
 
 
 def schemas_checks(topics: Sequence[Topic], names: str = "") -> dg.AssetChecksDefinition:
-    """Return the checks of these topics, in one op. They can be run by hand; otherwise the sensor reports them."""
+    """Return the checks of these topics, in one op. They can be run manually; otherwise the sensor reports them."""
     by_key = {check_key(topic): topic for topic in topics}
 
     @dg.multi_asset_check(name=f"{names}{OP}", specs=[_spec(topic) for topic in topics], can_subset=True)
@@ -177,7 +177,7 @@ class Look:
 
     def __init__(self, endpoints: Endpoints, ledger: Ledger, memory: Memory) -> None:
         self._endpoints, self._ledger, self._memory = endpoints, ledger, memory
-        self._away: str | None = None  # why this evaluation no longer asks the registry
+        self._away: str | None = None  # why this evaluation no longer queries the registry
 
     def at(self, topics: Sequence[Topic]) -> list[dg.AssetCheckEvaluation]:
         """Return the checks of the topics that are due: those whose messages name other schemas than before, and those
@@ -237,7 +237,7 @@ class Look:
 
     def _unused(self, contract: Contract, used: Container[str]) -> list[CheckedSchema]:
         """Return the versions of the contract's subject that no message names. The schema of one without an evaluation
-        is requested. While the registry is away: the versions of its last answer in this process.
+        is requested. While the registry is unavailable: the versions of its last answer in this process.
         """
         subject, by, found = contract.wire.subject, contract_digest(contract), list[CheckedSchema]()
         for number, keys in (self._asked(lambda subjects: subjects.keys(subject, MAX_VERSIONS)) or {}).items():
@@ -303,7 +303,7 @@ def check_schema(contract: Contract, schema: WriterSchema) -> SchemaFit:
 
 
 def evaluation(topic: dg.AssetKey, checked: Sequence[CheckedSchema], away: str | None) -> dg.AssetCheckEvaluation:
-    """Return the check. `away`: why the registry was not asked, or not for everything."""
+    """Return the check. `away`: why the registry was not queried, or not for everything."""
     bad = [item for item in checked if item.severity is not None]
     errors = [item for item in bad if item.severity is dg.AssetCheckSeverity.ERROR]
     return dg.AssetCheckEvaluation(
@@ -317,14 +317,14 @@ def evaluation(topic: dg.AssetKey, checked: Sequence[CheckedSchema], away: str |
 
 
 def _sentence(checked: Sequence[CheckedSchema], worst: Sequence[CheckedSchema], away: str | None) -> str:
-    behind = f" Registered schemas that no message uses were not checked again: {away}" if away else ""
+    unchecked = f" Registered schemas that no message uses were not checked again: {away}" if away else ""
     if not checked:
-        return f"No message uses a schema yet, and none is registered.{behind}"
+        return f"No message uses a schema yet, and none is registered.{unchecked}"
     if not worst:
-        return f"{plural(len(checked), 'schema')} checked: all fit the contract.{behind}"
+        return f"{plural(len(checked), 'schema')} checked: all fit the contract.{unchecked}"
     first = worst[0]
     more = f" And {len(worst) - 1} more." if len(worst) > 1 else ""
-    return f"{first.pipeline}, {first.schema}: {first.why}.{more}{behind}"
+    return f"{first.pipeline}, {first.schema}: {first.why}.{more}{unchecked}"
 
 
 def _table(checked: Sequence[CheckedSchema]) -> dg.TableMetadataValue:
