@@ -30,7 +30,7 @@ from bench.transfers import (
     transfers,
 )
 from platform_defs.formats.avro.decode import AvroReader
-from platform_defs.formats.json.decode import decode_json
+from platform_defs.formats.json.decode import decode
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.supported import Reader
 from platform_defs.settings.contracts import find_pipeline
@@ -65,11 +65,11 @@ def paths() -> dict[str, Callable[[], object]]:
     def deserialized(values: list[bytes]) -> list[Any]:
         return [deserialize(value, context) for value in values]
 
-    rows = decode_json(contract, texts).rows
+    rows = decode(contract, texts).rows
     assert rows.equals(read_block(reader, values, PREFIX))  # the same rows
     assert rows.equals(read_block(protobuf, column, 0))
     return {
-        "JSON, by block": lambda: decode_json(contract, texts),
+        "JSON, by block": lambda: decode(contract, texts),
         AVRO: lambda: read_block(reader, values, PREFIX),
         PROTOBUF: lambda: read_block(protobuf, column, 0),
         DESERIALIZER: lambda: deserialized(written),

@@ -10,7 +10,7 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.blocks.buffer import Buffer, Integers
 from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.formats.json.decode import decode_json
+from platform_defs.formats.json.decode import decode
 from platform_defs.formats.wire.columns import binary_column
 
 
@@ -32,7 +32,7 @@ class JsonReader:
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
         """See `Reader`."""
-        return decode_json(self.contract, payloads(data, starts, stops))
+        return decode(self.contract, payloads(data, starts, stops))
 
 
 def payloads(data: Any, starts: Integers, stops: Integers) -> pa.BinaryArray:
@@ -64,12 +64,3 @@ def reader_of(contract: Contract, writer: WriterSchema, *, indexed: bool = False
             from platform_defs.formats.protobuf.decode import ProtobufReader
 
             return ProtobufReader(contract, writer, framed=indexed)
-
-
-def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
-    """Return the rows and faults of bare JSON. Pure; never raises for the content of a message.
-
-    A missing or null field is null in `rows`. A null value (tombstone) is a fault: an upsert pipeline removes
-    tombstones first.
-    """
-    return decode_json(contract, values)

@@ -25,7 +25,7 @@ from platform_defs.formats.encoding.documents import CannotEncode
 from platform_defs.formats.encoding.messages import MessageEncoder, MessageSchemas
 from platform_defs.formats.framed import FramedReader, reader_of_file
 from platform_defs.formats.framing import HEADERS
-from platform_defs.formats.supported import decode
+from platform_defs.formats.json.decode import decode
 from platform_defs.messages.lines import Line
 from platform_defs.producers.message import Message
 

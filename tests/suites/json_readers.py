@@ -11,8 +11,8 @@ import pyarrow as pa
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.formats.blocks.decoded import Row
+from platform_defs.formats.json.decode import decode
 from platform_defs.formats.json.single import MessageReader
-from platform_defs.formats.supported import decode
 from platform_defs.verify.compare.chunk_validator import ChunkValidator
 from platform_defs.verify.source.messages import Chunk
 from platform_defs.verify.validators.validator import Validator

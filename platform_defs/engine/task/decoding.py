@@ -22,7 +22,7 @@ from platform_defs.formats.blocks.decoded import Decoded, in_order
 from platform_defs.formats.blocks.writer_schema import Part
 from platform_defs.formats.framed import Find, FramedReader, reader_of_file
 from platform_defs.formats.framing import FRAME, HEADERS, frame_hint
-from platform_defs.formats.supported import decode
+from platform_defs.formats.json.decode import decode
 
 NO_SCHEMAS: Mapping[NamedSchema, int] = {}
 

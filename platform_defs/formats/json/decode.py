@@ -20,8 +20,12 @@ from platform_defs.formats.json.suspects import suspects
 _FEW = 128  # messages that are read at once when a larger block has failed
 
 
-def decode_json(contract: Contract, values: pa.BinaryArray) -> Decoded:
-    """See `formats.supported.decode`."""
+def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
+    """Return the rows and faults of bare JSON. Pure; never raises for the content of a message.
+
+    A missing or null field is null in `rows`. A null value (tombstone) is a fault: an upsert pipeline removes
+    tombstones first.
+    """
     block = _Block(contract, values)
     if not block.read_whole(counted(len(values))):
         block.read_in_parts()

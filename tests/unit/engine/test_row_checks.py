@@ -16,7 +16,7 @@ from platform_defs.contract.model.contract import Contract, Field, RowRule
 from platform_defs.contract.reader.odcs import load
 from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.formats.blocks.decoded import Decoded
-from platform_defs.formats.supported import decode
+from platform_defs.formats.json.decode import decode
 
 BANK = load(Path(__file__).parents[3] / "assets/bank/transfers.odcs.yaml")
 SOUND = (

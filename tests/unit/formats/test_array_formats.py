@@ -19,9 +19,9 @@ from platform_defs.contract.reader.odcs import load
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.encoding.messages import MessageSchemas
+from platform_defs.formats.json.decode import decode
 from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.protobuf.decode import ProtobufReader
-from platform_defs.formats.supported import decode
 from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.samples.samples import Samples
 from platform_defs.schemas.conversion.avro import avro_schema

@@ -19,8 +19,8 @@ from platform_defs.contract.reader.odcs import load
 from platform_defs.engine.task.array_texts import array_texts, in_pieces
 from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.json.decode import decode
 from platform_defs.formats.json.single import MessageReader
-from platform_defs.formats.supported import decode
 from platform_defs.verify.decoders.json_columns import array_text
 from platform_defs.verify.validators.validator import NoRow, Validator
 from tests.unit.contract.contract_mistakes import GOOD

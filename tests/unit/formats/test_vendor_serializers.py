@@ -11,7 +11,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from platform_defs.contract.model.contract import Format, WireFormat
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
-from platform_defs.formats.json.decode import decode_json
+from platform_defs.formats.json.decode import decode
 from platform_defs.registry.client import RegistryClient
 from platform_defs.settings.contracts import find_contract
 from platform_defs.settings.registry_address import Registry
@@ -43,7 +43,7 @@ def test_a_serializers_messages_are_read_by_what_the_registry_has_of_them(kind: 
 
         found = FramedReader(contract, find).read(pa.array(messages, pa.binary()), None)
         (schema,) = [known for key in found.schemas if (known := asking.schema(key)) is not None]
-    assert found.decoded.rows.equals(decode_json(bare, pa.array(values, pa.binary())).rows)
+    assert found.decoded.rows.equals(decode(bare, pa.array(values, pa.binary())).rows)
     assert [fault.error_class for fault in found.decoded.faults] == DAMAGED[kind]
     known = KnownSchemas()
     known.add(0, 0, 1, NamedSchema(schema.key, schema.format, schema.document, schema.references, encrypted=False))

@@ -16,7 +16,7 @@ from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field, RowRule
 from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.formats.json import json_text, lines
-from platform_defs.formats.supported import decode
+from platform_defs.formats.json.decode import decode
 from platform_defs.verify.decoders import documents
 from platform_defs.verify.validators.patterns import whole_match
 from platform_defs.verify.validators.validator import NoRow, Validator, key_text

@@ -13,7 +13,7 @@ import pytest
 
 from platform_defs.contract.model.contract import Contract, Fault
 from platform_defs.formats.blocks.decoded import Decoded
-from platform_defs.formats.supported import decode
+from platform_defs.formats.json.decode import decode
 from tests.unit.formats.json.test_decode_agreement import contract_of
 
 TYPES = {

@@ -14,8 +14,8 @@ from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Fault, Field
 from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.json.decode import decode
 from platform_defs.formats.json.single import MessageReader
-from platform_defs.formats.supported import decode
 
 TYPES = {
     "s": "string",

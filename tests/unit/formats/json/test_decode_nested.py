@@ -14,7 +14,7 @@ from platform_defs.contract.model.contract import Contract, Fault, Field, RowRul
 from platform_defs.contract.model.message_path import parse_path
 from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.formats.blocks.decoded import Decoded
-from platform_defs.formats.supported import decode
+from platform_defs.formats.json.decode import decode
 from tests.unit.formats.json.test_decode_agreement import NESTED, NUMBERS, STRINGS, assert_agreement
 
 

@@ -20,8 +20,8 @@ from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.json.decode import decode
 from platform_defs.formats.json.schema_fit import json_fit
-from platform_defs.formats.supported import decode
 from platform_defs.samples.samples import Samples
 from platform_defs.schemas.conversion.exporting import json_schema
 from platform_defs.verify.validators.validator import NoRow, Validator

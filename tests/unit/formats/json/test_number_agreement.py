@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.formats.supported import decode
+from platform_defs.formats.json.decode import decode
 from platform_defs.verify.compare.chunk_validator import ChunkValidator
 from platform_defs.verify.source.messages import Chunk
 from platform_defs.verify.validators.validator import Validator
