@@ -131,8 +131,8 @@ def fields_without_column(pipeline: Pipeline) -> Sequence[Mistake]:
     message = f"has no column in {contract.row_table.name}: messages are checked for it, and its value is not stored"
     if not missing:
         return ()
-    document = _document(contract)
-    notices = [_refused_at(contract, document, f"{name} {message}", name, contract.topic, "topic") for name in missing]
+    document = read_document(contract.path) if contract.path is not None and contract.path.exists() else None
+    notices = [refused(contract, f"{name} {message}", name, contract.topic, "topic", document) for name in missing]
     return [notice for error in notices for notice in error.mistakes]
 
 
@@ -142,26 +142,13 @@ def refused(
     key: str,
     place: str | None = None,
     kind: Literal["table", "topic"] = "table",
+    document: Document | None = None,
 ) -> BadInput:
     """Return the error for a key of the contract, or for a key or a field of the table or topic `place`: for mistakes
-    that show only together with other files.
+    that show only together with other files. A contract in the ledger, or one that is not written yet, has no file.
     """
-    return _refused_at(contract, _document(contract), message, key, place, kind)
-
-
-def _document(contract: Contract) -> Document | None:
-    """Return the contract's file; None for a contract in the ledger, or one that is not written yet."""
-    return read_document(contract.path) if contract.path is not None and contract.path.exists() else None
-
-
-def _refused_at(
-    contract: Contract,
-    document: Document | None,
-    message: str,
-    key: str,
-    place: str | None,
-    kind: Literal["table", "topic"],
-) -> BadInput:
+    if document is None and contract.path is not None and contract.path.exists():
+        document = read_document(contract.path)
     if document is None:
         file = str(contract.path) if contract.path else None
         return BadInput(message, file=file, field=f"{place}.{key}" if place else key)
