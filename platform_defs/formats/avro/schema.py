@@ -4,7 +4,7 @@
 https://avro.apache.org/docs/1.12.0/specification/
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -140,7 +140,13 @@ class Schema:
             for part in parts:
                 if isinstance(part, Record | Reference):
                     users.setdefault(part.name, []).append(name)
-        return frozenset(self.named) - frozenset(_reached(full, users))
+        # What takes a byte, its users, the users of those, and so on.
+        reached = set(full)
+        while full:
+            more = [user for user in users.get(full.pop(), ()) if user not in reached]
+            reached.update(more)
+            full += more
+        return frozenset(self.named) - reached
 
 
 def _takes_a_byte(of: AvroType) -> bool:
@@ -153,18 +159,6 @@ def _takes_a_byte(of: AvroType) -> bool:
             return False  # if it does, that comes from its own fields
         case _:
             return True
-
-
-def _reached(first: Iterable[str], users: Mapping[str, list[str]]) -> Iterator[str]:
-    """Yield `first`, their users, the users of those, and so on: each once."""
-    waiting = list(first)
-    seen = set(waiting)
-    while waiting:
-        name = waiting.pop()
-        yield name
-        more = [user for user in users.get(name, ()) if user not in seen]
-        seen.update(more)
-        waiting += more
 
 
 def name_of(of: Definite) -> str:

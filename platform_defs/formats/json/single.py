@@ -27,7 +27,7 @@ from platform_defs.formats.json.values import (
     Reader,
     read_epoch,
     reader_of,
-    wrong_type_on_the_way,
+    wrong_type,
 )
 
 MAX_DEPTH = 100  # far below Python's recursion limit of 1,000, which json would run into
@@ -88,8 +88,9 @@ class MessageReader:
                     return deeper
                 unknown = unknown or (deeper and key not in shape.whole)
             elif inner is not None:
+                where = f"cannot be reached: {excerpt(spell_path(below.path))}"
                 for position in below.positions:
-                    found[position] = wrong_type_on_the_way(inner, below.path)
+                    found[position] = wrong_type(inner, "an object", where)
         return unknown
 
     def _twice(self, document: JsonObject, shape: ObjectShape) -> Reason | None:

@@ -29,7 +29,6 @@ import pyarrow as pa
 
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Unit
-from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.array_columns import read_items
 from platform_defs.formats.blocks.excerpt import excerpt
@@ -103,27 +102,15 @@ def epoch_limits(unit: Unit) -> tuple[int, int]:
     return max(_YEAR_1 * ticks, -(2**63)), min(_YEAR_10000 * ticks - 1, 2**63 - 1)
 
 
-def wrong_type(raw: Any, wanted: str) -> Reason:
-    """Return the reason for a value of another type than `wanted`, such as "a string"."""
-    return Reason("WrongType", f"is {_described(raw)}; the contract requires {wanted}")
-
-
-def wrong_type_on_the_way(raw: Any, path: MessagePath) -> Reason:
-    """Return the reason for a field that cannot be reached: `raw`, on the way to it at `path`, is not an object."""
-    message = f"cannot be reached: {excerpt(spell_path(path))} is {_described(raw)}; the contract requires an object"
-    return Reason("WrongType", message)
-
-
-def _described(raw: Any) -> str:
+def wrong_type(raw: Any, wanted: str, where: str = "") -> Reason:
+    """Return the reason for a value of another type than `wanted`, such as "a string". `where`: what precedes "is"."""
     if isinstance(raw, JsonNumber):
-        return f"the number {excerpt(raw)}"
-    if isinstance(raw, JsonObject):
-        return "an object"
-    if isinstance(raw, list):
-        return "an array"
-    if isinstance(raw, bool):
-        return "true" if raw else "false"
-    return f'the string "{excerpt(raw)}"'
+        described = f"the number {excerpt(raw)}"
+    elif isinstance(raw, list):
+        described = "an object" if isinstance(raw, JsonObject) else "an array"
+    else:
+        described = {True: "true", False: "false"}[raw] if isinstance(raw, bool) else f'the string "{excerpt(raw)}"'
+    return Reason("WrongType", f"{where} is {described}; the contract requires {wanted}".lstrip())
 
 
 def _string(raw: Any) -> Any:

@@ -93,17 +93,10 @@ def _map(entry: MessageShape, entries: list[Tree]) -> JsonObject:
     key, value = entry.fields[1], entry.fields[2]
     found = dict[str, Any]()
     for tree in entries:
-        written = _of(tree, key)  # text, a number, or true and false
+        written = part_of(key, tree, has_default=True)  # text, a number, or true and false
         name = _string(written) if isinstance(written, bytes) else str(written).lower()
-        found[name] = _single(value, _of(tree, value))
+        found[name] = _single(value, part_of(value, tree, has_default=True))
     return JsonObject(found.items())
-
-
-def _of(tree: Tree, field: FieldShape) -> Any:
-    """Return a field of a message, or its default."""
-    if field.message is not None:
-        return tree.get(field.number, {})
-    return tree.get(field.number, field.default)
 
 
 def _string(raw: bytes) -> str:
@@ -159,7 +152,9 @@ _SPECIAL: dict[str, Callable[[MessageShape, Tree], Any]] = {
     "google.protobuf.Value": lambda shape, tree: next(
         (_single(field, tree[number]) for number, field in shape.fields.items() if number in tree), None
     ),
-    **dict.fromkeys(WRAPPERS, lambda shape, tree: _single(shape.fields[1], _of(tree, shape.fields[1]))),
+    **dict.fromkeys(
+        WRAPPERS, lambda shape, tree: _single(shape.fields[1], part_of(shape.fields[1], tree, has_default=True))
+    ),
 }
 _SCALARS: dict[str, Callable[[Any], Any]] = {
     "string": _string,

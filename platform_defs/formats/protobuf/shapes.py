@@ -58,7 +58,7 @@ class FieldShape:
         """The value of the field if the message does not have it."""
         if self.repeated:
             return []
-        return _DEFAULTS.get(self.kind, 0)
+        return {} if self.message else _DEFAULTS.get(self.kind, 0)
 
     @property
     def wire_type(self) -> int:
