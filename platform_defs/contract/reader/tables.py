@@ -1,6 +1,7 @@
 """The tables of a contract: the row table, its batch rules, and the accumulates over it.
 
-With the columns that Tidegate adds, a table must keep Postgres' limits: https://www.postgresql.org/docs/current/limits.html
+With the columns that Tidegate adds, a table must keep Postgres' limits:
+https://www.postgresql.org/docs/current/limits.html
 """
 
 import re
