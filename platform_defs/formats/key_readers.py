@@ -61,7 +61,7 @@ class _AvroKeys:
         try:
             schema: Any = json.loads(writer.document)
             wraps = isinstance(schema, dict) and list(cast("dict[str, Any]", schema)) == ["type"]
-            of: Any = schema["type"] if wraps else schema  # {"type": "string"} wraps a type
+            of = cast("Any", schema["type"] if wraps else schema)  # {"type": "string"} wraps a type
             document = json.dumps({"type": "record", "name": "TidegateKey", "fields": [{"name": _KEY, "type": of}]})
         except (ValueError, RecursionError) as wrong:
             raise SchemaNotCompatible([f"the key's schema cannot be read: {wrong}"]) from wrong

@@ -92,10 +92,13 @@ def show(
 
     found = shown(find_contract(pipeline), key, ledger_alone(), settings().registry_name, registry_if_any())
     schema = found.schema
-    document = {"key": schema.key, "format": schema.format, "document": schema.document, "source": found.source}
-    document["references"] = [{"name": name, "document": text} for name, text in schema.references]
-    document["batches"] = [asdict(one) for one in found.batches]
-    print_answer({"pipeline": pipeline, **document}, lambda: _print_one(found), output)
+    document = {
+        **{"pipeline": pipeline, "key": schema.key, "format": schema.format, "document": schema.document},
+        "source": found.source,
+        "references": [{"name": name, "document": text} for name, text in schema.references],
+        "batches": [asdict(one) for one in found.batches],
+    }
+    print_answer(document, lambda: _print_one(found), output)
 
 
 def _print_one(found: Shown) -> None:
