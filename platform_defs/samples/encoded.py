@@ -141,8 +141,7 @@ def _key_writer(contract: Contract, schema: WriterSchema | None) -> Callable[[by
         encode("")
     except CannotEncode:
         raise BadInput(
-            f"key schema {schema.key} is not for text, and only text keys can be generated",
-            field=contract.pipeline,
+            f"key schema {schema.key} is not for text, and only text keys can be generated", field=contract.pipeline
         ) from None
     return lambda key: encode(key.decode())
 

@@ -35,8 +35,7 @@ def check_topic_name(text: str) -> None:
     """Raise BadInput for a text that cannot be the name of a topic."""
     if not is_topic_name(text):
         raise BadInput(
-            f"{text!r} is not a valid topic name: use 1 to 249 letters, digits, '.', '_' and '-'",
-            field="TOPIC",
+            f"{text!r} is not a valid topic name: use 1 to 249 letters, digits, '.', '_' and '-'", field="TOPIC"
         )
 
 

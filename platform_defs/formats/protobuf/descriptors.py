@@ -15,12 +15,7 @@ from tempfile import TemporaryDirectory
 
 import google.type
 from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    EnumDescriptorProto,
-    FileDescriptorProto,
-    FileDescriptorSet,
-)
+from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Error
 

@@ -20,10 +20,7 @@ from platform_defs.schemas.conversion.found import FoundField, FoundMessage, wit
 
 _WIDE = ("uint64", "fixed64")
 _GUESSED = "decimal(38,9)"  # the message does not say how many digits its numbers have
-_MESSAGES = {
-    **MESSAGES,
-    **dict.fromkeys(("google.type.Decimal", "confluent.type.Decimal"), _GUESSED),
-}
+_MESSAGES = {**MESSAGES, **dict.fromkeys(("google.type.Decimal", "confluent.type.Decimal"), _GUESSED)}
 _MESSAGES_IN_ARRAYS = {name for name in _MESSAGES if not name.endswith("Value")}
 _KEPT_WHOLE = "google.protobuf."  # Struct, Value, Any, Duration and so on
 _DEEPEST = 90
