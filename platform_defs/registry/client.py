@@ -57,16 +57,12 @@ class RegistryClient:
         """Raise BadInput for options that the client does not take."""
         self.registry, self._silent = registry, Cooldown()
         try:
-            self._servers = [Server({**registry.options, "url": url}, self.pace.one_try) for url in registry.urls]
+            self._servers = [Server({**registry.options, "url": url}, registry.pace.one_try) for url in registry.urls]
         except (ValueError, TypeError, OSError) as error:
             message = self._without_secrets(str(error))
             raise BadInput(f"the registry client rejects its options: {message}", field="TIDEGATE_REGISTRY_*") from None
         if not self._servers:
             raise BadInput("it has no address", field="TIDEGATE_REGISTRY_URL")
-
-    @property
-    def pace(self) -> Pace:
-        return self.registry.pace
 
     def schema(self, key: str, subject: str = "") -> WriterSchema | None:
         """Return the schema of this id or GUID with all that it refers to; None if the registry has none, or one that
@@ -85,7 +81,7 @@ class RegistryClient:
 
         def ask(key: str) -> list[WriterSchema | None]:
             asking = self._asking() if patience is None else together
-            final = time.monotonic() + self.pace.refused if policy.refused is MISSING else inf
+            final = time.monotonic() + self.registry.pace.refused if policy.refused is MISSING else inf
             try:
                 return [self._schema(key, subject, replace(asking, given_up=given_up, refused_after=final))]
             except RegistryAway as away:
@@ -114,7 +110,7 @@ class RegistryClient:
         or about an id in use, may come from a cache and not from its store. Each address is queried once: one that
         refuses the connection costs no time.
         """
-        share = min(self.pace.quickly, self.registry.patience) / len(self._servers)
+        share = min(self.registry.pace.quickly, self.registry.patience) / len(self._servers)
         for server in self._servers:
             try:
                 server.ask(lambda client: _named(client, str(LARGEST_ID), subject), share)
@@ -126,7 +122,7 @@ class RegistryClient:
 
     def _asking(self, patience: float | None = None) -> _Asking:
         seconds = self.registry.patience if patience is None else min(patience, self.registry.patience)
-        return _Asking(time.monotonic() + seconds, seconds, self.pace.one_try)
+        return _Asking(time.monotonic() + seconds, seconds, self.registry.pace.one_try)
 
     def _schema(self, key: str, subject: str, asking: _Asking) -> WriterSchema | None:
         if not is_possible(key):
@@ -171,7 +167,7 @@ class RegistryClient:
         """Return the answer of the first address that gives one; None if the answer is that there is no such thing. An
         address may not know GUIDs at all.
         """
-        pause, tried, began = self.pace.pause, 0, time.monotonic()
+        pause, tried, began = self.registry.pace.pause, 0, time.monotonic()
         while True:
             server = self._servers[tried % len(self._servers)]
             limit = max(0.1, min(asking.one_try, asking.until - time.monotonic()))
@@ -201,7 +197,7 @@ class RegistryClient:
             if server is asked or self._silent.has(server):
                 continue
             try:
-                return server.ask(question, min(limit, self.pace.again))
+                return server.ask(question, min(limit, self.registry.pace.again))
             except BadInput:  # as above
                 raise
             except Exception as error:  # noqa: BLE001  # as above

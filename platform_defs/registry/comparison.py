@@ -56,7 +56,7 @@ class Comparison:
         ids, about = _ids(self.in_use), ("of all", str(self.address))
         if not ids:
             return True
-        patience = client.pace.quickly if _silent.has(about) else client.registry.patience
+        patience = client.registry.pace.quickly if _silent.has(about) else client.registry.patience
         now = client.lookup(ids, CONFIRM, self.subject, patience)
         if len(now) < len(ids):
             _silent.note(about)
@@ -64,7 +64,7 @@ class Comparison:
 
     def holds_for_any(self, client: RegistryClient) -> bool:
         """Return True if any id or GUID in use means what it meant."""
-        now = client.lookup([one.key for one in self.in_use], COMPARE, self.subject, client.pace.quickly)
+        now = client.lookup([one.key for one in self.in_use], COMPARE, self.subject, client.registry.pace.quickly)
         return any((found := now.get(one.key)) and schema_digest(found) == one.sha256 for one in self.in_use)
 
     def _now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:

@@ -134,7 +134,7 @@ class Lookup:
             if not self._is_of_one(client, keys, away):
                 raise
             first = away
-        client = client.hurried(client.pace.quickly)  # the registry is there, and the full wait is over
+        client = client.hurried(client.registry.pace.quickly)  # the registry is there, and the full wait is over
         try:
             answers = client.lookup(keys, self.policy, self.subject)
         except RegistryAway as away:
@@ -159,7 +159,7 @@ class Lookup:
         if away.status not in OF_A_GATEWAY:
             return True
         others = {*keys, self.given or keys[0]}
-        return bool(client.lookup(others, COMPARE, self.subject, client.pace.quickly))
+        return bool(client.lookup(others, COMPARE, self.subject, client.registry.pace.quickly))
 
 
 def _smallest_first(keys: Sequence[str]) -> list[str]:

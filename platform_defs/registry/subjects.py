@@ -149,7 +149,7 @@ class Subjects(RegistryClient):
                 message = _words(self._without_secrets(str(error.error_message)))
             raise BadInput(f"the schema registry at {self.registry} refuses {what}: {message}")
 
-        asking = replace(self._asking(None), one_try=2 * self.pace.one_try, rounds=ROUNDS)
+        asking = replace(self._asking(None), one_try=2 * self.registry.pace.one_try, rounds=ROUNDS)
         return self._ask(what, question, asking)
 
 

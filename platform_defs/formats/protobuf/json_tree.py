@@ -62,7 +62,7 @@ def _least_size(found: Any) -> int:
 
 def json_of(field: FieldShape, value: Any) -> Any:
     """Return the value of a field, repeated or not, as parsed JSON (see json/single.py). Raises RefusedMessage."""
-    if field.message is not None and field.message.is_map_entry:
+    if field.message is not None and field.message.of.GetOptions().map_entry:
         return _map(field.message, value)
     return [_single(field, item) for item in value] if field.repeated else _single(field, value)
 
@@ -71,7 +71,7 @@ def _single(field: FieldShape, value: Any) -> Any:
     if field.message is not None:
         # Built-in types, which descriptors.py lets no schema replace.
         is_built_in = field.message.of.file.name.startswith("google/protobuf/")
-        special = _SPECIAL.get(field.message.name) if is_built_in else None
+        special = _SPECIAL.get(field.message.of.full_name) if is_built_in else None
         return special(field.message, value) if special else _object(field.message, value)
     if field.enum is not None:
         if value not in field.enum.names:

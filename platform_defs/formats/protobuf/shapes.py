@@ -78,11 +78,6 @@ class MessageShape:
         self.of, self._chosen = of, chosen
 
     @property
-    def name(self) -> str:
-        """The full name of the type."""
-        return self.of.full_name
-
-    @property
     def is_whole(self) -> bool:
         """True if all fields are read, so that none is unknown to the contract."""
         return self._chosen is None
@@ -114,10 +109,6 @@ class MessageShape:
             assert inner is not None  # noqa: S101  # resolve.py goes through messages only
             shape = inner
         return shape, shape.fields[path[-1]]
-
-    @property
-    def is_map_entry(self) -> bool:
-        return self.of.GetOptions().map_entry
 
 
 def field_shape(field: FieldDescriptor, message: MessageShape | None = None, *, wanted: bool = True) -> FieldShape:

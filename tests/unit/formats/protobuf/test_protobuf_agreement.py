@@ -235,7 +235,7 @@ def _has_unnamed(shape: MessageShape, tree: Tree) -> bool:
 def _assert_same(shape: MessageShape, tree: Tree, wanted: Any) -> None:
     present = {field.number for field, _ in wanted.ListFields()}
     for number, field in shape.fields.items():
-        if field.message is not None and field.message.is_map_entry:
+        if field.message is not None and field.message.of.GetOptions().map_entry:
             continue  # upb leaves out an entry that has unknown fields; Java, C++ and the specification do not
         assert (number in present) == bool(number in tree and (tree[number] or not field.repeated)), field.name
         if number in present:
