@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -180,74 +180,55 @@ def _send_at_rate(sending: Sending, amount: _Amount, rate: float, show: Callable
             time.sleep(TICK)
 
 
-@dataclass(frozen=True)
-class Sent:
-    """The fields of `tidegate produce -o json`."""
-
-    pipeline: str
-    topic: str
-    preset: str
-    partitioner: str
-    produced: int  # messages passed to the client: good, tombstones and bad
-    delivered: int
-    failed: Mapping[str, int]  # the name of librdkafka's code → messages
-    unsent: int  # messages that are kept
-    good: int
-    tombstones: int
-    bad: Mapping[str, int]  # the reason of the dead letter to expect → messages
-    partitions: Mapping[str, int]  # number → messages delivered
-    latency_ms: Mapping[str, float | None]  # p50, p99, max; None if nothing was delivered
-    seconds: float
-    messages_per_second: int
-
-
-def _answer(contract: Contract, sending: Sending, unsent: int) -> Sent:
+def _answer(contract: Contract, sending: Sending, unsent: int) -> dict[str, Any]:
+    """Return the document that the help describes."""
     mixture, producer, counts = sending.mixture, sending.producer, sending.producer.counts
     shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
-    return Sent(
-        contract.pipeline,
-        contract.topic,
-        producer.chosen.preset.name,
-        producer.chosen.partitioner,
-        produced=sending.total,
-        delivered=counts.delivered,
-        failed=dict(counts.failed),
-        unsent=unsent,
-        good=mixture.good,
-        tombstones=mixture.tombstones,
-        bad=dict(mixture.bad),
-        partitions={str(number): messages for number, messages in sorted(counts.partitions.items())},
-        latency_ms={name: counts.latencies.milliseconds(share) for name, share in shares.items()},
-        seconds=round(sending.seconds, 3),
-        messages_per_second=round(counts.delivered / max(sending.seconds, 1e-9)),
-    )
+    return {
+        "pipeline": contract.pipeline,
+        "topic": contract.topic,
+        "preset": producer.chosen.preset.name,
+        "partitioner": producer.chosen.partitioner,
+        "produced": sending.total,
+        "delivered": counts.delivered,
+        "failed": dict(counts.failed),
+        "unsent": unsent,
+        "good": mixture.good,
+        "tombstones": mixture.tombstones,
+        "bad": dict(mixture.bad),
+        "partitions": {str(number): messages for number, messages in sorted(counts.partitions.items())},
+        "latency_ms": {name: counts.latencies.milliseconds(share) for name, share in shares.items()},
+        "seconds": round(sending.seconds, 3),
+        "messages_per_second": round(counts.delivered / max(sending.seconds, 1e-9)),
+    }
 
 
-def _report(sent: Sent, output: Output, kept: str) -> None:
+def _report(sent: dict[str, Any], output: Output, kept: str) -> None:
     """Print what was sent, and where the rest is `kept`. Raises typer.Exit if some of it was not acknowledged."""
-    print_answer(asdict(sent), lambda: _print(sent), output)
-    if sent.failed:
-        failed = ", ".join(f"{messages:,} {reason}" for reason, messages in sent.failed.items())
+    print_answer(sent, lambda: _print(sent), output)
+    if sent["failed"]:
+        failed = ", ".join(f"{messages:,} {reason}" for reason, messages in sent["failed"].items())
         print_error(
-            f"Kafka did not acknowledge {sum(sent.failed.values()):,} of {plural(sent.produced, 'message')} to topic "
-            f"{sent.topic}: {failed}. Nothing more was sent. {kept}"
+            f"Kafka did not acknowledge {sum(sent['failed'].values()):,} of {plural(sent['produced'], 'message')} to "
+            f"topic {sent['topic']}: {failed}. Nothing more was sent. {kept}"
         )
         raise typer.Exit(1)
 
 
-def _print(sent: Sent) -> None:
-    how = f"in {sent.seconds:.1f} s ({sent.messages_per_second:,} a second), preset {sent.preset}"
-    if failed := sum(sent.failed.values()):
-        print_line(f"{sent.delivered:,} of {plural(sent.produced, 'message')} to topic {sent.topic} acknowledged {how}")
-        print_fields({"handed over": sent.produced, "acknowledged": sent.delivered, "not acknowledged": failed})
+def _print(sent: dict[str, Any]) -> None:
+    messages, delivered = plural(sent["produced"], "message"), sent["delivered"]
+    how = f"in {sent['seconds']:.1f} s ({sent['messages_per_second']:,} a second), preset {sent['preset']}"
+    if failed := sum(sent["failed"].values()):
+        print_line(f"{delivered:,} of {messages} to topic {sent['topic']} acknowledged {how}")
+        print_fields({"handed over": sent["produced"], "acknowledged": delivered, "not acknowledged": failed})
     else:
-        print_line(f"{plural(sent.produced, 'message')} sent to topic {sent.topic} {how}")
-        print_fields({"good": sent.good, "tombstones": sent.tombstones, "bad": sum(sent.bad.values())})
-    if sent.delivered:
-        print_fields({f"{name} until acknowledged": f"{value} ms" for name, value in sent.latency_ms.items()})
-    if sent.bad:
-        print_line("Dead letters to expect, at most:" if sent.failed else "Dead letters to expect:")
-        print_fields({f"  {reason}": number for reason, number in sent.bad.items()})
+        print_line(f"{messages} sent to topic {sent['topic']} {how}")
+        print_fields({"good": sent["good"], "tombstones": sent["tombstones"], "bad": sum(sent["bad"].values())})
+    if delivered:
+        print_fields({f"{name} until acknowledged": f"{value} ms" for name, value in sent["latency_ms"].items()})
+    if sent["bad"]:
+        print_line("Dead letters to expect, at most:" if failed else "Dead letters to expect:")
+        print_fields({f"  {reason}": number for reason, number in sent["bad"].items()})
 
 
 def chosen_for(
