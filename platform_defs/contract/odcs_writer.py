@@ -21,7 +21,7 @@ from platform_defs.contract.keys.contract_keys import LIMITS, SERVICE_LEVELS, SE
 from platform_defs.contract.keys.schema_keys import COLUMN_PROPERTIES, OPTIONS, TABLE_PROPERTIES
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, RECORD, SERVER_PROPERTIES, standard_wire
 from platform_defs.contract.model.column_types import ColumnType
-from platform_defs.contract.model.contract import BatchRule, Column, Contract, Field, Limits, RowRule, Table
+from platform_defs.contract.model.contract import Column, Contract, Field, Limits, RowRule, Table
 from platform_defs.contract.model.message_path import spell_path
 
 Document = dict[str, Any]  # of what YAML and JSON can hold
@@ -210,7 +210,17 @@ def _table(table: Table) -> Document:
         description=table.description,
         customProperties=_properties(TABLE_PROPERTIES.keys, vars(table), {}),
         properties=[_column(column, table) for column in table.columns],
-        quality=[_batch_rule(rule) for rule in table.batch_rules],
+        quality=[
+            _given(
+                name=rule.name,
+                description=rule.description,
+                type="custom",
+                engine="greatExpectations",
+                severity=rule.severity,
+                implementation={"expectation": rule.expectation, "arguments": dict(rule.arguments)},
+            )
+            for rule in table.batch_rules
+        ],
     )
 
 
@@ -225,17 +235,6 @@ def _column(column: Column, table: Table) -> Document:
         description=column.description,
         classification=column.classification,
         customProperties=_properties(COLUMN_PROPERTIES.keys, vars(column), {}),
-    )
-
-
-def _batch_rule(rule: BatchRule) -> Document:
-    return _given(
-        name=rule.name,
-        description=rule.description,
-        type="custom",
-        engine="greatExpectations",
-        severity=rule.severity,
-        implementation={"expectation": rule.expectation, "arguments": dict(rule.arguments)},
     )
 
 

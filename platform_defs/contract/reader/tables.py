@@ -78,9 +78,11 @@ def _table(item: Node[SchemaObject]) -> Table:
         with one.keeping_mistakes():
             column = _column(one, columns)
             columns[column.name] = column
-            if disposition != "accumulate":
-                _refuse_aggregate(one)
-            elif aggregate := _aggregate(one, column):
+            for key in ("primaryKey", "transformLogic") if disposition != "accumulate" else ():
+                if one.child(key).value:
+                    why = "is only for accumulate tables; other rows are identified by their offset or message key"
+                    raise one.child(key).refused(f"{key} {why}")
+            if disposition == "accumulate" and (aggregate := _aggregate(one, column)):
                 aggregates[column.name] = aggregate
     if len(columns) < len(item.value.properties):
         item.stop_at_mistakes()
@@ -131,13 +133,6 @@ def _refuse_circle(table: Node[SchemaObject], columns: Mapping[str, Column]) -> 
                 f"columns that take each other's names cannot be renamed at once ({', '.join(sorted(seen))}). Give "
                 f"{columns[name].renamed_from} a temporary name in this version, and its final name in the next"
             )
-
-
-def _refuse_aggregate(item: Node[SchemaProperty]) -> None:
-    for key in ("primaryKey", "transformLogic"):
-        if item.child(key).value:
-            message = f"{key} is only for accumulate tables; other rows are identified by their offset or message key"
-            raise item.child(key).refused(message)
 
 
 def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
