@@ -239,7 +239,7 @@ def chosen_for(
     environment: Mapping[str, str],
 ) -> Chosen:
     """Return the preset and options to send with. Raises typer.BadParameter, or BadInput for a contradiction."""
-    given = dict[str, Value]()
+    given: dict[str, Value] = {}
     for text in [*options, *([] if partitioner is None else [f"partitioner={partitioner}"])]:
         name, sign, value = text.partition("=")
         if not sign:
