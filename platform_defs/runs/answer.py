@@ -58,58 +58,16 @@ class PlannedContract:
 
 
 @dataclass(frozen=True)
-class HeldBy:
-    """The run that is in progress; `run_id` is None if Dagster did not start it."""
-
-    run_id: str | None
-
-
-@dataclass(frozen=True)
-class PlannedRange:
-    """A range of a partition, read by one task; `until_offset` is not included."""
-
-    partition: int
-    from_offset: int
-    until_offset: int
-    offsets: int
-
-
-@dataclass(frozen=True)
 class PlannedBatch:
-    """The next batch. `again`: its offsets are fixed, and it will be read again under its `batch_id`."""
+    """The next batch. `again`: its offsets are fixed, and it will be read again under its `batch_id`. `ranges`: each is
+    read by one task; partition, from_offset, until_offset (not included), and the number of offsets.
+    """
 
     batch_id: int | None
     again: bool
     offsets: int
     tasks: int
-    ranges: list[PlannedRange]
-
-
-@dataclass(frozen=True)
-class AddedPartition:
-    """A partition that the ledger does not know yet, and the offset at which reading will start."""
-
-    partition: int
-    next_offset: int
-
-
-@dataclass(frozen=True)
-class DeadLetterLimit:
-    """The limit above which dead letters halt the pipeline."""
-
-    share: float
-    minimum: int
-    accepted: bool
-    rule: str
-
-
-@dataclass(frozen=True)
-class WrittenTable:
-    """A table, and the way it is written."""
-
-    table: str
-    disposition: str
-    how: str
+    ranges: list[dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -152,15 +110,15 @@ class PlanAnswer:
     state: str
     epoch: int
     contract: PlannedContract
-    dead_letters: DeadLetterLimit
-    tables: list[WrittenTable]
+    dead_letters: Mapping[str, Any]  # above which the pipeline halts: share, minimum, accepted, rule
+    tables: list[dict[str, str]]  # table, disposition, how
     halt: PlannedHalt | None = None
     log: LogChange | None = None
-    held_by: HeldBy | None = None
+    held_by: Mapping[str, str | None] | None = None  # the run in progress: run_id (null: Dagster did not start it)
     backed_off_until: datetime | None = None
     batch: PlannedBatch | None = None
     nothing: str | None = None
-    added: list[AddedPartition] = field(default_factory=list[AddedPartition])
+    added: list[dict[str, int]] = field(default_factory=list[dict[str, int]])  # new partitions: partition, next_offset
     waiting: list[int] = field(default_factory=list[int])
     lag: int | None = None
     left: int | None = None
@@ -180,16 +138,20 @@ def state_of(contract: Contract, status: PipelineStatus, versions: PlannedContra
 
     limits, pending = contract.limits, status.pending
     accepted = pending is not None and pending.resolved_by_user
-    share, minimum = limits.dead_letter_share, limits.dead_letter_minimum
     return PlanAnswer(
         pipeline=contract.pipeline,
         topic=contract.topic,
         state=status.state,
         epoch=status.epoch,
         contract=versions,
-        dead_letters=DeadLetterLimit(share, minimum, accepted, dead_letter_limit(limits, pending)),
-        tables=[WrittenTable(table.name, table.disposition, how(table)) for table in contract.tables],
-        held_by=HeldBy(status.run_id) if status.held else None,
+        dead_letters={
+            "share": limits.dead_letter_share,
+            "minimum": limits.dead_letter_minimum,
+            "accepted": accepted,
+            "rule": dead_letter_limit(limits, pending),
+        },
+        tables=[{"table": of.name, "disposition": of.disposition, "how": how(of)} for of in contract.tables],
+        held_by={"run_id": status.run_id} if status.held else None,
         backed_off_until=status.retry_at if status.backed_off else None,
     )
 
@@ -225,22 +187,21 @@ def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
 
 def with_plan(answer: PlanAnswer, planned: BatchPlan) -> PlanAnswer:
     """Return the answer with the ranges that a decided plan will read."""
+    pending, batch = planned.pending, None
+    if planned.ranges:
+        places = ("partition", "from_offset", "until_offset")
+        ranges = [{**{name: getattr(item, name) for name in places}, "offsets": len(item)} for item in planned.ranges]
+        batch_id = pending.batch_id if pending else None
+        batch = PlannedBatch(batch_id, pending is not None, planned.offsets, tasks_for(planned.ranges), ranges)
     return replace(
         answer,
-        batch=_batch(planned) if planned.ranges else None,
-        nothing=None if planned.ranges else BLOCKED if planned.waiting else NOTHING,
-        added=[AddedPartition(item.partition, item.next_offset) for item in planned.added],
+        batch=batch,
+        nothing=None if batch else BLOCKED if planned.waiting else NOTHING,
+        added=[{"partition": item.partition, "next_offset": item.next_offset} for item in planned.added],
         waiting=list(planned.waiting),
         lag=sum(planned.lag.values()),
         left=sum(planned.left.values()),
     )
-
-
-def _batch(planned: BatchPlan) -> PlannedBatch:
-    pending = planned.pending
-    ranges = [PlannedRange(item.partition, item.from_offset, item.until_offset, len(item)) for item in planned.ranges]
-    batch_id = pending.batch_id if pending else None
-    return PlannedBatch(batch_id, pending is not None, planned.offsets, tasks_for(planned.ranges), ranges)
 
 
 def contract_sentence(answer: PlanAnswer) -> str | None:

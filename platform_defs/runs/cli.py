@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import astuple, fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,6 @@ from platform_defs.runs.answer import (
     LogChange,
     PlanAnswer,
     PlannedContract,
-    PlannedRange,
     changed_sentence,
     changed_transform,
     contract_sentence,
@@ -97,22 +96,18 @@ def plan(
     from platform_defs.settings.contracts import find_pipeline
 
     def answer(name: str) -> dict[str, Any]:
-        planned = _planned(find_pipeline(name).contract, explain=explain)
+        contract = find_pipeline(name).contract
+        shown, planned, contract_in_use = plan_from_ledger(contract)
+        if planned is not None:
+            shown = replace(shown, changed=_changed(contract))
+        if planned is not None and planned.ranges:
+            shown = _with_transform_test(contract, planned, shown, explained_by=contract_in_use if explain else None)
         if output is Output.human:
-            _show(planned)
-        return planned.to_json()
+            _show(shown)
+        return shown.to_json()
 
     if any(document["halt"] for document in print_each(pipelines, answer, output).values()):
         raise typer.Exit(1)
-
-
-def _planned(contract: Contract, *, explain: bool) -> PlanAnswer:
-    answer, planned, contract_in_use = plan_from_ledger(contract)
-    if planned is not None:
-        answer = replace(answer, changed=_changed(contract))
-    if planned is not None and planned.ranges:
-        answer = _with_transform_test(contract, planned, answer, explained_by=contract_in_use if explain else None)
-    return answer
 
 
 def plan_from_ledger(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None, Contract]:
@@ -272,7 +267,8 @@ def _compared(spark: SparkSession, pipeline: Pipeline, source: KafkaSource, plan
 def _show(answer: PlanAnswer) -> None:
     print_line(f"{answer.pipeline}: {sentence(answer)}")
     if answer.held_by:
-        run = f"run {answer.held_by.run_id}" if answer.held_by.run_id else "started by hand"
+        run_id = answer.held_by["run_id"]
+        run = f"run {run_id}" if run_id else "started manually"
         print_line(f"A run is in progress ({run}) and may have read further since.")
     if answer.backed_off_until:
         print_line(
@@ -288,26 +284,22 @@ def _show(answer: PlanAnswer) -> None:
     if answer.changed:
         print_line(f"{changed_sentence(answer.changed)} {answer.changed.next_batch}")
     if answer.batch:
-        names = [field.name for field in fields(PlannedRange)]
-        print_table([name.replace("_", " ") for name in names], [astuple(item) for item in answer.batch.ranges])
-    _show_rest(answer)
-    if answer.explanation:
-        for step in answer.explanation.steps:
-            print_line("\n".join([f"\n{step.step} {step.name}", *(f"  {does}" for does in step.does)]))
-        print_line(f"\nSpark's plan for the job (steps 2 to 5)\n{answer.explanation.spark}")
-
-
-def _show_rest(answer: PlanAnswer) -> None:
+        names = [name.replace("_", " ") for name in answer.batch.ranges[0]]
+        print_table(names, [[*item.values()] for item in answer.batch.ranges])
     transform = answer.transform
     known = "row-local" if transform and transform.row_local else "not yet known to be row-local"
-    added = ", ".join(f"partition {item.partition} from {item.next_offset}" for item in answer.added)
+    added = ", ".join(f"partition {item['partition']} from {item['next_offset']}" for item in answer.added)
     print_fields(
         {
             "lag afterwards": f"{answer.left or 0:,} of {plural(answer.lag or 0, 'unread offset')}",
             "added": added or None,
             "waiting": ", ".join(f"partition {number}" for number in answer.waiting) or None,
-            "dead letters": answer.dead_letters.rule,
+            "dead letters": answer.dead_letters["rule"],
             "transform": transform and f"{transform.file}: {known}: {transform.found}",
-            **{item.table: f"{item.disposition}: {item.how}" for item in answer.tables},
+            **{item["table"]: f"{item['disposition']}: {item['how']}" for item in answer.tables},
         }
     )
+    if answer.explanation:
+        for step in answer.explanation.steps:
+            print_line("\n".join([f"\n{step.step} {step.name}", *(f"  {does}" for does in step.does)]))
+        print_line(f"\nSpark's plan for the job (steps 2 to 5)\n{answer.explanation.spark}")
