@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +26,13 @@ def differences(want: pa.Table, have: pa.Table) -> dict[int, Difference]:
     want, have = _sorted(want), _sorted(have)
     found: dict[int, Difference] = {}
     for one, other in _pieces(want, have):
-        if not one.equals(other):
-            found |= _row_by_row(one, other)
+        if one.equals(other):
+            continue
+        left, right = _by_offset(one), _by_offset(other)
+        for offset in sorted(left.keys() | right.keys()):
+            wanted, there = Counter(left.get(offset, ())), Counter(right.get(offset, ()))
+            if wanted != there:
+                found[offset] = list((wanted - there).elements()), list((there - wanted).elements())
     return found
 
 
@@ -49,16 +54,6 @@ def _pieces(want: pa.Table, have: pa.Table) -> Iterator[tuple[pa.Table, pa.Table
         start, begun = until, ended
 
 
-def _row_by_row(want: pa.Table, have: pa.Table) -> dict[int, Difference]:
-    left, right = _by_offset(want), _by_offset(have)
-    found: dict[int, Difference] = {}
-    for offset in sorted(left.keys() | right.keys()):
-        wanted, there = Counter(left.get(offset, ())), Counter(right.get(offset, ()))
-        if wanted != there:
-            found[offset] = list((wanted - there).elements()), list((there - wanted).elements())
-    return found
-
-
 def _by_offset(table: pa.Table) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = {}
     columns = [_plain(table[name]) for name in table.schema.names if name not in ("_partition", "_offset")]
@@ -78,17 +73,16 @@ def python_values(column: "pa.ChunkedArray[Any]") -> list[Any]:
     try:
         return column.to_pylist()
     except OverflowError:
-        return [_python_value(value) for value in column]
-
-
-def _python_value(value: Any) -> Any:
-    try:
-        return value.as_py()
-    except OverflowError:
         # Postgres counts from 2000-01-01. Its infinity is the greatest integer, at which the driver overflows.
-        bits, unit, start = (32, "D", 10_957) if pa.types.is_date32(value.type) else (64, "us", 946_684_800_000_000)
-        least = start - (1 << bits - 1)
-        return {least - 1: "infinity", least: "-infinity"}.get(value.value) or str(np.datetime64(value.value, unit))
+        bits, unit, start = (32, "D", 10_957) if pa.types.is_date32(column.type) else (64, "us", 946_684_800_000_000)
+        least, values = start - (1 << bits - 1), list[Any]()
+        for value in cast("Any", column):
+            try:
+                values.append(value.as_py())
+            except OverflowError:
+                infinity = {least - 1: "infinity", least: "-infinity"}.get(value.value)
+                values.append(infinity or str(np.datetime64(value.value, unit)))
+        return values
 
 
 def offsets_of(rows: pa.Table) -> NDArray[np.int64]:

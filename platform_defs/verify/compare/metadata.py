@@ -52,7 +52,9 @@ class MetadataValidator:
             if headers is None:
                 raise NotTheType("InvalidUtf8")
             if item.header is None:
-                return _as_json(headers)
+                document: Document = [Pairs(_member(name, value)) for name, value in headers]
+                check_jsonb(document)
+                return compact(document)
             value = last_header(headers, item.header)
             return None if value is None else _typed(value, item.type.kind, read)
         match item.source:
@@ -80,12 +82,6 @@ class MetadataValidator:
 def _time(kind: int, milliseconds: int) -> datetime | None:
     known = kind in _KINDS and milliseconds != -1
     return after_1970(microseconds=milliseconds * 1_000) if known else None
-
-
-def _as_json(headers: list[tuple[str, bytes | None]]) -> str:
-    document: Document = [Pairs(_member(name, value)) for name, value in headers]
-    check_jsonb(document)
-    return compact(document)
 
 
 def _member(name: str, value: bytes | None) -> list[tuple[str, Document]]:

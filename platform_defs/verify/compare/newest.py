@@ -65,18 +65,14 @@ def equal_rows(
         others.append(one.place)
     equal = np.zeros(rows.num_rows, np.bool_)
     for block, places, others in blocks.values():
-        equal[places] = _equal(rows.take(pa.array(places)), block.take(pa.array(others)))
+        same = np.ones(len(places), np.bool_)
+        own, theirs = rows.take(pa.array(places)), block.take(pa.array(others))
+        for one, other in zip(own.columns, theirs.columns, strict=True):
+            values: Any = pc.fill_null(pc.equal(one, other), fill_value=False)
+            nulls: Any = pc.and_(pc.is_null(one), pc.is_null(other))
+            same &= pc.or_(values, nulls).to_numpy()
+        equal[places] = same
     return equal
-
-
-def _equal(one: pa.Table, other: pa.Table) -> Mask:
-    """Return True for each row that is equal in both."""
-    found = np.ones(one.num_rows, np.bool_)
-    for mine, theirs in zip(one.columns, other.columns, strict=True):
-        values: Any = pc.fill_null(pc.equal(mine, theirs), fill_value=False)
-        nulls: Any = pc.and_(pc.is_null(mine), pc.is_null(theirs))
-        found &= pc.or_(values, nulls).to_numpy()
-    return found
 
 
 def without_waste(kept: Iterable[Newest]) -> int:

@@ -35,7 +35,9 @@ def compare(snapshot: Snapshot, at_end: Sums, findings: Findings) -> None:
         sql.Literal(snapshot.window.until), sql.Literal(FOREVER)
     )
     wanted = added(at_end, of_rows(snapshot, after))
-    found = _sums(snapshot, _of_table, None, sql.SQL("true"))
+    found = _sums(
+        snapshot, lambda item: sql.SQL("coalesce({}, 0)").format(sql.Identifier(item.column)), None, sql.SQL("true")
+    )
     rows = snapshot.contract.row_table.name
     for name, value in found.items():
         if Decimal(value) != Decimal(wanted[name]):
@@ -64,10 +66,6 @@ def _of_row(item: Aggregate) -> sql.Composable:
         return sql.SQL("1")
     shape = "coalesce({}, 0)" if item.function == "sum" else "({} IS NOT NULL)::int"
     return sql.SQL(shape).format(sql.Identifier(item.source))
-
-
-def _of_table(item: Aggregate) -> sql.Composable:
-    return sql.SQL("coalesce({}, 0)").format(sql.Identifier(item.column))
 
 
 def _sums(

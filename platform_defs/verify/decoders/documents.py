@@ -177,17 +177,13 @@ def canonical_number(number: Number) -> str:
     if not kept:
         return "0"
     sign = "-" if number.startswith("-") else ""
-    return sign + _format_digits(kept, int(exponent) - len(fraction) + len(digits) - len(kept))
-
-
-def _format_digits(digits: str, exponent: int) -> str:
-    """Return digits times ten to the power of `exponent`; without an exponent if it is short."""
-    if 0 <= exponent <= _READABLE:
-        return digits + "0" * exponent
-    if -_READABLE <= exponent < 0:
-        padded = digits.rjust(1 - exponent, "0")
-        return f"{padded[:exponent]}.{padded[exponent:]}"
-    return f"{digits}e{exponent}"
+    power = int(exponent) - len(fraction) + len(digits) - len(kept)
+    if 0 <= power <= _READABLE:
+        return f"{sign}{kept}{'0' * power}"
+    if -_READABLE <= power < 0:
+        padded = kept.rjust(1 - power, "0")
+        return f"{sign}{padded[:power]}.{padded[power:]}"
+    return f"{sign}{kept}e{power}"
 
 
 def _parts(number: Number) -> tuple[str, str, str]:

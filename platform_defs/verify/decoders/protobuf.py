@@ -105,9 +105,10 @@ class _FieldValidator:
                 raise NotTheType("SchemaNotCompatible")
             return
         last = self.path[-1]
-        if last.message_type is not None and _is_wrapper(last.message_type) and item.type.kind not in _WHOLE:
+        wrapped = last.message_type.fields_by_number.get(1) if last.message_type is not None else None
+        if wrapped and last.message_type.full_name in WRAPPERS and item.type.kind not in _WHOLE:
             _refuse(last.is_repeated)
-            self.path.append(last.message_type.fields_by_number[1])
+            self.path.append(wrapped)
         last = self.path[-1]
         _refuse(last.is_repeated and item.type.kind not in _WHOLE)
         self._convert = _conversion(item.type, last)
@@ -150,10 +151,6 @@ def _path(of: Descriptor, path: MessagePath, number: int | None) -> list[F]:
             return []
         fields.append(matching[0])
     return fields
-
-
-def _is_wrapper(of: Descriptor) -> bool:
-    return of.full_name in WRAPPERS and 1 in of.fields_by_number
 
 
 def _wanted(paths: Sequence[Sequence[F]]) -> Wanted:

@@ -142,7 +142,13 @@ class _Wire:
             stop = self._after(at, struct.calcsize(_UNPACK[known.type]), end)
             return struct.unpack_from(_UNPACK[known.type], self.data, at)[0], stop
         raw, after = self._varint(at, end)
-        return _as_number(known.type, raw), after
+        if known.type == F.TYPE_BOOL:
+            return raw > 0, after
+        bits = _BITS.get(known.type, 64)
+        raw %= 2**bits
+        if known.type in _ZIGZAG:
+            return -(raw // 2) - 1 if raw % 2 else raw // 2, after
+        return raw - 2**bits if known.type in _SIGNED and raw >= 2 ** (bits - 1) else raw, after
 
     def _pass(self, number: int, kind: int, at: int, end: int, depth: int) -> int:
         """Return the end of a value that no column reads."""
@@ -176,13 +182,3 @@ class _Wire:
             if byte < 128:
                 return value % 2**64, at + place + 1
         raise NotTheType("InvalidVarint" if end - at >= 10 else "InvalidProtobuf")
-
-
-def _as_number(of: int, raw: int) -> int | bool:
-    if of == F.TYPE_BOOL:
-        return raw > 0
-    bits = _BITS.get(of, 64)
-    raw %= 2**bits
-    if of in _ZIGZAG:
-        return -(raw // 2) - 1 if raw % 2 else raw // 2
-    return raw - 2**bits if of in _SIGNED and raw >= 2 ** (bits - 1) else raw

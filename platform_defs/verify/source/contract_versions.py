@@ -133,6 +133,9 @@ def read_versions(connection: psycopg.Connection[Any], contract: Contract) -> Co
     columns = _columns([newest, *same], shape)
     of_kind = [*ledger.of_kind(newest)]
     steps = [Step(then, dropped) for _, _, then, dropped in of_kind]
+    changed = {name for step in steps for name in step.dropped}
+    for column in (column for step in steps for column in step.contract.row_table.columns):
+        changed |= {column.name, column.renamed_from} if column.renamed_from else set()
     numbers: dict[str | None, int] = {item.digest: item.unnumbered for item in applied if item.unnumbered is not None}
     if applied and applied[0].unnumbered is not None:
         numbers[None] = applied[0].unnumbered
@@ -145,19 +148,9 @@ def read_versions(connection: psycopg.Connection[Any], contract: Contract) -> Co
             for (number, digest, *_), (_, names) in zip(of_kind, names_now(steps), strict=True)
         ],
         unnumbered=numbers,
-        changed=changed_names(steps),
+        changed=changed,
         defaults={name for name, there in shape.items() if there.has_default},
     )
-
-
-def changed_names(steps: Iterable[Step]) -> set[str]:
-    """Return the names of columns that a contract dropped, renamed, or gave to a renamed one."""
-    found = set[str]()
-    for step in steps:
-        found.update(step.dropped)
-        for column in step.contract.row_table.columns:
-            found.update((column.name, column.renamed_from) if column.renamed_from else ())
-    return found
 
 
 def names_now(steps: Iterable[Step]) -> Sequence[tuple[Contract, Names]]:

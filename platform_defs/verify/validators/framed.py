@@ -19,7 +19,8 @@ class FramedValidator(Validator):
     def __init__(self, contract: Contract, schemas: KnownSchemas) -> None:
         super().__init__(contract)
         self._contract, self._schemas = contract, schemas
-        self._reader = cached(self._new_reader)
+        self._reader: Callable[[NamedSchema, bool], Values]
+        self._reader = cached(lambda schema, indexed: _READERS[schema.format](contract, schema, indexed))
         wire = contract.wire
         self._of_file = NamedSchema("", contract.format, wire.schema_text, wire.schema_imports, encrypted=False)
 
@@ -40,9 +41,6 @@ class FramedValidator(Validator):
             return self.value(named.payload)
         indexes = named.message or b"" if schema.format == "protobuf" else b""  # only Protobuf has any in a header
         return self.ruled(self._reader(schema, named.message != b"")(indexes + named.payload))
-
-    def _new_reader(self, schema: NamedSchema, indexed: bool) -> Values:
-        return _READERS[schema.format](self._contract, schema, indexed)
 
 
 def validator_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> Validator:

@@ -31,7 +31,7 @@ class Validator:
     """Validates the messages of one contract."""
 
     def __init__(self, contract: Contract) -> None:
-        self._objects = _taken_apart(contract.fields)
+        self._objects = _objects_of(contract.fields)
         numbers = {item.path: number for number, item in enumerate(self._objects)}
         self._fields = [FieldValidator(item, numbers[item.path[:-1]]) for item in contract.fields]
 
@@ -95,7 +95,7 @@ class _Object:
     keys: frozenset[str]  # keys that lead to fields; only they must not be repeated
 
 
-def _taken_apart(fields: tuple[Field, ...]) -> tuple[_Object, ...]:
+def _objects_of(fields: tuple[Field, ...]) -> tuple[_Object, ...]:
     keys: dict[MessagePath, set[str]] = {(): set()}
     for item in fields:
         for depth, key in enumerate(item.path):
