@@ -276,8 +276,16 @@ class Producer:
     def _failed(
         self, attempt: Attempt, error: KafkaError, partition: int | None, *, taken: bool = True
     ) -> NotDelivered:
+        """Return the error for a failed delivery. A message that librdkafka has not taken was not written."""
         why = remedy(self._client.connection_log.denied or error, (to_write(self.topic),), self._options)
-        failed = not_delivered(error, self.topic, self._options.get("bootstrap.servers", ""), why, taken=taken)
+        servers, outcome = self._options.get("bootstrap.servers", ""), outcome_of(error.code())
+        failed = NotDelivered(
+            f"Kafka at {servers} did not acknowledge a message to {self.topic}: {error.str()} ({error.name()})"
+            + (why and f". {why}"),
+            code=error.code(),
+            reason=error.name(),
+            outcome="not_written" if outcome == "unknown" and not taken else outcome,
+        )
         self.counts.failed[failed.reason] += 1
         self._cause = self._cause or failed
         if self._unsent is not None:
@@ -306,18 +314,6 @@ class Producer:
 
 
 _PURGED = {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
-
-
-def not_delivered(error: KafkaError, topic: str, servers: str, why: str = "", *, taken: bool = True) -> NotDelivered:
-    """Return the error for a failed delivery, and `why`. A message that librdkafka has not taken was not written."""
-    outcome = outcome_of(error.code())
-    return NotDelivered(
-        f"Kafka at {servers} did not acknowledge a message to {topic}: {error.str()} ({error.name()})"
-        + (why and f". {why}"),
-        code=error.code(),
-        reason=error.name(),
-        outcome="not_written" if outcome == "unknown" and not taken else outcome,
-    )
 
 
 def _aborted(cause: NotDelivered | TransactionAborted, topic: str) -> TransactionAborted:
