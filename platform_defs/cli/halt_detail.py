@@ -14,7 +14,7 @@ def print_halt_detail(detail: Mapping[str, Any]) -> None:
     print_fields({name: _lines(value) for name, value in detail.items() if name not in tables})
     for name, rows in tables.items():
         print_line(f"{name}:")
-        if any(_nested(row) for row in rows):
+        if any(isinstance(value, Mapping | list | tuple) for row in rows for value in row.values()):
             for row in rows:
                 print_halt_detail(_flat(row))
             continue
@@ -43,10 +43,6 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
     """Return the objects of a list of nothing else; none for any other value."""
     items = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
     return [*items] if all(isinstance(item, Mapping) for item in items) else []
-
-
-def _nested(row: Mapping[str, Any]) -> bool:
-    return any(isinstance(value, Mapping | list | tuple) for value in row.values())
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,8 @@ def load(home: Path) -> State:
     """
     try:
         kept = json.loads((home / "stack.json").read_text())
-        return State(_brokers(kept["kafka"]), _server(kept["postgres"]), _server(kept.get("registry", {})))
+        brokers: Any = kept["kafka"] if isinstance(kept["kafka"], list) else [kept["kafka"]]  # one, before version 0.10
+        return State(tuple(map(_server, brokers)), _server(kept["postgres"]), _server(kept.get("registry", {})))
     except PermissionError as error:
         raise BadInput(
             f"permission denied: {error.filename}. Run the command as the owner of that file, or set TIDEGATE_HOME to "
@@ -68,10 +69,6 @@ def load(home: Path) -> State:
     except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
         # Servers that run nevertheless are found by their command line and folder at the next `up`.
         return State()
-
-
-def _brokers(kept: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> tuple[Server, ...]:
-    return tuple(map(_server, [kept] if isinstance(kept, Mapping) else kept))  # versions before 0.10 had one
 
 
 def _server(kept: Mapping[str, Any]) -> Server:
