@@ -1,9 +1,9 @@
 """The entry point of `tidegate`: composes the commands and turns errors into one sentence.
 
-A command is the function with its name in the module that MODULES gives; a module with several commands, or with one
-that needs settings of typer, has them in `app` (typer.Typer). A command is listed in COMMANDS with its line in
-`tidegate --help`, and imported when it is called: the help and `tidegate stack status` do not wait for what another
-command imports. For the same reason a module imports contracts, clients, Spark and Dagster inside its commands
+A command is the function with its name in the module that COMMANDS gives; a module with several commands, or with one
+that needs settings of typer, has them in `app` (typer.Typer). COMMANDS also has its line in `tidegate --help`, and it
+is imported when it is called: the help and `tidegate stack status` do not wait for what another command imports. For
+the same reason a module imports contracts, clients, Spark and Dagster inside its commands
 (tests/unit/cli/test_cli_imports.py).
 """
 
@@ -21,70 +21,43 @@ from typing_extensions import override
 from platform_defs.cli.output import print_error
 from platform_defs.errors import InternalError, TidegateError
 
-# The first sentence of each command's docstring, or a group's help.
+# The module of each command, below platform_defs (a feature's `cli.py`, or a file of its `cli/`), and the first
+# sentence of the command's docstring, or a group's help.
 COMMANDS = {
-    "init": "Write a small working project, or what a Dagster project lacks.",
-    "demo": "Start the stack, produce transfers, materialize them, and print a report.",
-    "stack": "Start, stop and inspect the embedded Kafka, Postgres and schema registry.",
-    "psql": "Open psql on the database that Tidegate writes to.",
-    "ui": "Run Dagster's UI, sensors and schedules in the background.",
-    "produce": "Send generated messages, and report which dead letters to expect.",
-    "send": "Send your own messages, and report the partition and offset of each.",
-    "presets": "Show producer presets: what each promises, and which options it sets.",
-    "lag": "Show how far each pipeline is behind its topic.",
-    "plan": "Show what the next batch would read and do, without changing anything.",
-    "dlq": "List and inspect dead letters.",
-    "unsent": "List, resend and discard messages that producers could not deliver.",
-    "doctor": "Check Kafka, Postgres and this machine, and report what to fix.",
-    "verify": "Read the topic again and compare every message with the tables.",
-    "resolve": "Show how to resolve a halted pipeline; with --execute, resolve it.",
-    "split-batch": "Split a batch that is too large to complete.",
-    "replay": "Rebuild a pipeline's tables from its topic, and replace the live rows.",
-    "adopt": "Re-attach restored or moved tables to their pipeline.",
-    "cluster": "Show broker health and skew, elect leaders, and move replicas.",
-    "contract": "Diff, apply and check contracts; export, register and import schemas.",
-    "schema": "List, show and fetch the writer schemas of a contract's messages.",
-    "topics": "Plan, apply and import the topics that contracts and topics.yaml declare.",
-    "peek": "Show messages from a topic, decoded and checked against its contract.",
-    "groups": "List, describe, watch, reset and delete consumer groups.",
-    "prune": "Remove records of old batches that the ledger no longer needs.",
-    "migrate": "Create the ledger in Postgres, or bring it up to date.",
-    "rights": "Print the GRANT statements for the owner, publisher and reader roles.",
+    "init": ("new_project.cli", "Write a small working project, or what a Dagster project lacks."),
+    "demo": ("demo.cli.demo", "Start the stack, produce transfers, materialize them, and print a report."),
+    "stack": ("stack.cli.stack", "Start, stop and inspect the embedded Kafka, Postgres and schema registry."),
+    "psql": ("database.cli.psql", "Open psql on the database that Tidegate writes to."),
+    "ui": ("stack.cli.ui", "Run Dagster's UI, sensors and schedules in the background."),
+    "produce": ("samples.cli.produce", "Send generated messages, and report which dead letters to expect."),
+    "send": ("messages.cli.send", "Send your own messages, and report the partition and offset of each."),
+    "presets": ("producers.cli", "Show producer presets: what each promises, and which options it sets."),
+    "lag": ("status.cli", "Show how far each pipeline is behind its topic."),
+    "plan": ("runs.cli", "Show what the next batch would read and do, without changing anything."),
+    "dlq": ("dead_letters.cli", "List and inspect dead letters."),
+    "unsent": ("producers.unsent.cli", "List, resend and discard messages that producers could not deliver."),
+    "doctor": ("doctor.cli", "Check Kafka, Postgres and this machine, and report what to fix."),
+    "verify": ("verify.cli", "Read the topic again and compare every message with the tables."),
+    "resolve": ("resolve.cli", "Show how to resolve a halted pipeline; with --execute, resolve it."),
+    "split-batch": ("resolve.cli", "Split a batch that is too large to complete."),
+    "replay": ("replay.cli", "Rebuild a pipeline's tables from its topic, and replace the live rows."),
+    "adopt": ("adopt.cli", "Re-attach restored or moved tables to their pipeline."),
+    "cluster": ("cluster.cli.cluster", "Show broker health and skew, elect leaders, and move replicas."),
+    "contract": (
+        "contract_changes.cli.contract",
+        "Diff, apply and check contracts; export, register and import schemas.",
+    ),
+    "schema": ("schemas.cli", "List, show and fetch the writer schemas of a contract's messages."),
+    "topics": ("topics.cli.topics", "Plan, apply and import the topics that contracts and topics.yaml declare."),
+    "peek": ("messages.cli.peek", "Show messages from a topic, decoded and checked against its contract."),
+    "groups": ("groups.cli", "List, describe, watch, reset and delete consumer groups."),
+    "prune": ("prune.cli", "Remove records of old batches that the ledger no longer needs."),
+    "migrate": ("database.cli.migrate", "Create the ledger in Postgres, or bring it up to date."),
+    "rights": ("database.cli.rights", "Print the GRANT statements for the owner, publisher and reader roles."),
 }
 
 # Earlier names, which errors in ledgers and in Dagster's log still have.
 RENAMED = {"ack": "resolve", "recut": "split-batch"}
-
-# The module of each command, below platform_defs: a feature's `cli.py`, or a file of its `cli/`.
-MODULES = {
-    "adopt": "adopt.cli",
-    "cluster": "cluster.cli.cluster",
-    "contract": "contract_changes.cli.contract",
-    "demo": "demo.cli.demo",
-    "dlq": "dead_letters.cli",
-    "doctor": "doctor.cli",
-    "groups": "groups.cli",
-    "init": "new_project.cli",
-    "lag": "status.cli",
-    "migrate": "database.cli.migrate",
-    "peek": "messages.cli.peek",
-    "plan": "runs.cli",
-    "presets": "producers.cli",
-    "produce": "samples.cli.produce",
-    "prune": "prune.cli",
-    "psql": "database.cli.psql",
-    "replay": "replay.cli",
-    "resolve": "resolve.cli",
-    "rights": "database.cli.rights",
-    "schema": "schemas.cli",
-    "send": "messages.cli.send",
-    "split-batch": "resolve.cli",
-    "stack": "stack.cli.stack",
-    "topics": "topics.cli.topics",
-    "ui": "stack.cli.ui",
-    "unsent": "producers.unsent.cli",
-    "verify": "verify.cli",
-}
 
 # Options by their names in other commands and tools, with their names in commands that have that option.
 OTHER_NAMES = {"--count": "--limit", "--max-messages": "--limit", "--limit": "--count"}
@@ -94,14 +67,14 @@ INTERRUPTED = 130  # the exit code
 
 def load(name: str) -> Any:
     """Return the command `name`, imported. Any: typer keeps its click's types private."""
-    stem = name.replace("-", "_")
-    module = importlib.import_module(f"platform_defs.{MODULES[name]}")
+    stem, (module_name, sentence) = name.replace("-", "_"), COMMANDS[name]
+    module = importlib.import_module(f"platform_defs.{module_name}")
     commands = getattr(module, "app", None)
     if commands is None:
         commands = typer.Typer(add_completion=False)
         commands.command()(getattr(module, stem))
     command = typer.main.get_command(commands)
-    command.name, command.help = name, command.help or COMMANDS[name]
+    command.name, command.help = name, command.help or sentence
     return command
 
 
@@ -114,7 +87,7 @@ class Commands(TyperGroup):
 
     @override
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if cmd_name in COMMANDS else None
 
     @override
     def invoke(self, ctx: Any) -> Any:
