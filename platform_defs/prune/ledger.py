@@ -18,15 +18,6 @@ WAIT = "10s"  # for a publication that has locked the pipeline's row
 
 
 @dataclass(frozen=True)
-class ReadLog:
-    """The log that a pipeline reads."""
-
-    topic: str
-    topic_id: str
-    cluster_id: str
-
-
-@dataclass(frozen=True)
 class OldBatch:
     """A batch that is older than the retention. `kept_by`: replay, unreported, newest, dead_letters, held (the topic
     still has messages of it), unknown (the broker did not answer); None if nothing keeps it.
@@ -34,16 +25,6 @@ class OldBatch:
 
     batch_id: int
     kept_by: str | None
-
-
-@dataclass(frozen=True)
-class Details:
-    """The details of batches up to `until_batch`, removed before the batches: passed checks and lineage events."""
-
-    until_batch: int
-    checks: int
-    events: int
-    never_sent: int  # part of `events`
 
 
 @dataclass(frozen=True)
@@ -73,10 +54,9 @@ class PruneLedger:
 
     # Reading
 
-    def log(self) -> ReadLog | None:
-        """Return the log that the pipeline reads; None if it has read nothing."""
-        rows = self._rows("prune_log")
-        return ReadLog(**rows[0]) if rows else None
+    def log(self) -> dict[str, Any] | None:
+        """Return the log that the pipeline reads: topic, topic_id, cluster_id; None if it has read nothing."""
+        return next(iter(self._rows("prune_log")), None)
 
     def batches(self, after: int) -> list[OldBatch]:
         """Return the next batches that are older than the retention, at most PAGE."""
@@ -87,10 +67,13 @@ class PruneLedger:
         rows = self._rows("checks_pruned_until")
         return rows[0]["checks_pruned_until"] if rows else 0
 
-    def details(self, after: int) -> Details | None:
-        """Return the details of the next batches that are older than the retention; None if there are none."""
+    def details(self, after: int) -> dict[str, int] | None:
+        """Return the details of the next batches that are older than the retention, which are removed before the
+        batches: until_batch, and the numbers of passed checks, of lineage events, and of those never sent. None if
+        there are none.
+        """
         (row,) = self._rows("passed_checks", after=after)
-        return Details(**row) if row["until_batch"] else None
+        return row if row["until_batch"] else None
 
     def settled(self, after: SettledLetter | None) -> list[SettledLetter]:
         """Return the next settled dead letters, at most PAGE."""

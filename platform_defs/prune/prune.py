@@ -103,15 +103,16 @@ def _with_lows(ledger: PruneLedger, describe: Describe) -> tuple[PruneLedger, st
     """Return the ledger with the low watermarks of the pipeline's log; or the reason why they are not known."""
     if (log := ledger.log()) is None:
         return ledger, None
-    ledger = replace(ledger, topic_id=log.topic_id)
+    ledger = replace(ledger, topic_id=log["topic_id"])
     try:
-        view = describe(log.topic)
+        view = describe(log["topic"])
     except TidegateError as error:
         return ledger, str(error)
-    if (view.topic_id, view.cluster_id) != (log.topic_id, log.cluster_id):
-        what = "a different topic of that name" if view.cluster_id == log.cluster_id else "a topic of another cluster"
+    if (view.topic_id, view.cluster_id) != (log["topic_id"], log["cluster_id"]):
+        same = view.cluster_id == log["cluster_id"]
+        what = "a different topic of that name" if same else "a topic of another cluster"
         then = f"The next run will halt; `tidegate resolve {ledger.pipeline}` then shows how to resolve it"
-        return ledger, f"{log.topic} is {what} now. {then}"
+        return ledger, f"{log['topic']} is {what} now. {then}"
     lows = {number: held.low for number, held in view.partitions.items()}
     return replace(ledger, lows=lows, known=True), None
 
@@ -124,13 +125,13 @@ def _details(ledger: PruneLedger, found: Pruned) -> Pruned:
             with ledger.page() as same_log:
                 if not same_log:
                     return found
-                ledger.remove_details(after, page.until_batch)
-        after = page.until_batch
+                ledger.remove_details(after, page["until_batch"])
+        after = page["until_batch"]
         found = replace(
             found,
-            checks=found.checks + page.checks,
-            lineage_events=found.lineage_events + page.events,
-            lineage_never_sent=found.lineage_never_sent + page.never_sent,
+            checks=found.checks + page["checks"],
+            lineage_events=found.lineage_events + page["events"],
+            lineage_never_sent=found.lineage_never_sent + page["never_sent"],
         )
     return found
 

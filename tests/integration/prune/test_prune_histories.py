@@ -138,11 +138,10 @@ def test_what_is_read_of_batches_to_be_pruned_does_not_grow_with_their_gaps(worl
         gaps = "select range_agg(int8range(n, n + 1)) from generate_series(0, 49999, 2) as n"
         session.execute(f"update tidegate.batch_range set gaps = ({gaps}) where topic = %s".encode(), [name])
     (batch,) = world.rows("select batch_id from tidegate.batch where pipeline = %s", name)
-    with (
-        world.session() as connection,
-        prune_ledger.PruneLedger(connection, name, 0.0, "id", {0: 50_000}, known=True).page() as held,
-    ):
-        assert held is not None
-        (read,) = held.ranges([batch["batch_id"]])
+    with world.session() as connection:
+        ledger = prune_ledger.PruneLedger(connection, name, 0.0, "id", {0: 50_000}, known=True)
+        with ledger.page() as same_log:
+            assert same_log
+            (read,) = ledger.ranges([batch["batch_id"]])
         assert read["spans"] == 25_000
         assert len(repr(read)) < 1_000
