@@ -63,7 +63,15 @@ def verify_new(
     check = _Check(pipeline, endpoints, spark or start_spark, progress or (lambda _done, _total: None), window)
     while check.window(late=time.monotonic() - started > seconds):
         pass
-    report = check.findings.report(time.monotonic() - started, "", check.about())
+    scope = New(
+        after_batch=check.began,
+        until_batch=check.reached.batch_id,
+        snapshots=check.snapshots,
+        left=check.left,
+        began_again=check.began_again,
+        hint=check.hint,
+    )
+    report = check.findings.report(time.monotonic() - started, "", scope)
     if check.snapshots:
         record_check(endpoints.postgres_url, pipeline.name, passed=report.ok, explanation=report.explanation)
     return report
@@ -90,17 +98,6 @@ class _Check:
 
     def __post_init__(self) -> None:
         self.findings = Findings.of(self.pipeline.contract)
-
-    def about(self) -> New:
-        """Return the scope of the check."""
-        return New(
-            after_batch=self.began,
-            until_batch=self.reached.batch_id,
-            snapshots=self.snapshots,
-            left=self.left,
-            began_again=self.began_again,
-            hint=self.hint,
-        )
 
     def window(self, *, late: bool) -> bool:
         """Compare the next window. Return True if there is another. `late`: the time is used up, so this is the last

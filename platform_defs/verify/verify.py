@@ -207,14 +207,14 @@ def cover(part: Partition, findings: Findings) -> None:
     """Report offsets in [start, next) that batches and skips do not cover exactly once, and committed ones
     outside it.
     """
-    tiles = tiling([*part.covered, *part.skips], part.start, part.next)
-    for span in tiles.holes:
+    holes, twice, outside = tiling([*part.covered, *part.skips], part.start, part.next)
+    for span in holes:
         what = f"{format_span(part.number, span)} is below the position, but no committed batch read it"
         findings.bad("uncovered", what, part.number, span[0], size([span]))
-    for span in tiles.twice:
+    for span in twice:
         what = f"{format_span(part.number, span)} was committed twice"
         findings.bad("duplicated", what, part.number, span[0], size([span]))
-    for span in tiles.outside:
+    for span in outside:
         what = (
             f"{format_span(part.number, span)} was committed, but is outside the pipeline's position [{part.start}, "
             f"{part.next})"

@@ -1,7 +1,6 @@
 """Sets of offsets as spans [from, until), and the coverage of a partition by committed spans."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -94,19 +93,10 @@ class ManySpans:
         return list(zip(np.maximum(starts, start).tolist(), np.minimum(untils, until).tolist(), strict=True))
 
 
-@dataclass(frozen=True)
-class Tiling:
-    """The coverage of [start, next) by committed ranges and skips. All three are empty if each offset is
-    covered once.
+def tiling(covered: Iterable[Span], start: int, until: int) -> tuple[list[Span], list[Span], list[Span]]:
+    """Return the part of [start, until) that is not in `covered`, the part that is in it more than once, and the part
+    of `covered` outside. All three are empty if each offset is covered once.
     """
-
-    holes: list[Span]  # not committed
-    twice: list[Span]  # committed more than once
-    outside: list[Span]  # committed, but not between start and next
-
-
-def tiling(covered: Iterable[Span], start: int, until: int) -> Tiling:
-    """Return the coverage of [start, until) by `covered`."""
     twice: list[Span] = []
     reached = None
     for low, high in sorted(covered := list(covered)):
@@ -114,4 +104,4 @@ def tiling(covered: Iterable[Span], start: int, until: int) -> Tiling:
             twice.append((low, min(high, reached)))
         reached = high if reached is None else max(reached, high)
     whole = [(start, until)] if start < until else []
-    return Tiling(less(whole, covered), united(twice), less(covered, whole))
+    return less(whole, covered), united(twice), less(covered, whole)
