@@ -12,19 +12,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, progress
 from platform_defs.demo.cli import demo_delivery, demo_groups
 from platform_defs.errors import BadInput, TidegateError
-from platform_defs.samples.cli.produce import Sent
-
-if TYPE_CHECKING:
-    from platform_defs.demo.ledger import DemoTotals
 
 app = typer.Typer(add_completion=False)
 app.command("delivery")(demo_delivery.delivery)
@@ -61,8 +57,8 @@ def demo(
         _refuse_options(context)
         return
     report = _run(count)
-    print_answer(report.to_json(), lambda: _print(report), output)
-    if not report.totals.exact or report.lag:
+    print_answer(report, lambda: _print(report), output)
+    if not report["exact"] or report["lag"]:
         raise typer.Exit(1)
 
 
@@ -75,29 +71,8 @@ def _refuse_options(context: typer.Context) -> None:
             raise typer.BadParameter(f"give the options of `{command}` after its name; `{command} --help` lists them")
 
 
-@dataclass(frozen=True)
-class _Report:
-    """The results of all messages."""
-
-    totals: "DemoTotals"
-    reasons: Mapping[str, int]  # of dead letters
-    lag: int
-    sent: Sent
-    seconds: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the document of `tidegate demo -o json`."""
-        return {
-            **asdict(self.totals),
-            "dead_letters_by_reason": dict(self.reasons),
-            "exact": self.totals.exact,
-            "lag": self.lag,
-            "sent": asdict(self.sent),
-            "seconds": self.seconds,
-        }
-
-
-def _run(count: int) -> _Report:
+def _run(count: int) -> dict[str, Any]:
+    """Return the results of all messages: the document of `tidegate demo -o json`."""
     from platform_defs.demo.ledger import read_totals
     from platform_defs.settings.settings import settings
     from platform_defs.stack import stack
@@ -113,11 +88,18 @@ def _run(count: int) -> _Report:
         stack.up(show)
         produce = ["tidegate", "produce", PIPELINE, "--count", str(count)]
         show(f"$ {shlex.join(produce)}")
-        sent = Sent(**_answer_of(produce))
+        sent = _answer_of(produce)
         _materialize(settings().home / "logs" / "demo.log", show)
     totals, reasons = read_totals(connection().postgres_url)
     lag = _answer_of(["tidegate", "lag", PIPELINE])["lag"]
-    return _Report(totals, reasons, lag, sent, round(time.monotonic() - started, 1))
+    return {
+        **asdict(totals),
+        "dead_letters_by_reason": dict(reasons),
+        "exact": totals.exact,
+        "lag": lag,
+        "sent": sent,
+        "seconds": round(time.monotonic() - started, 1),
+    }
 
 
 def _answer_of(command: list[str]) -> dict[str, Any]:
@@ -158,24 +140,23 @@ def _installed(program: str) -> str:
     return str(Path(sys.executable).with_name(program))
 
 
-def _print(report: _Report) -> None:
-    totals = report.totals
+def _print(report: Mapping[str, Any]) -> None:
     print_line("")
     print_fields(
         {
-            "messages": f"{totals.messages:,}, of which {report.sent.produced:,} by this run",
-            "postings": f"{totals.postings:,}, two for each transfer",
-            "dead letters": f"{totals.dead_letters:,}",
-            **{f"  {reason}": f"{count:,}" for reason, count in report.reasons.items()},
-            "balances": f"of {totals.accounts:,} accounts, sum {totals.balances_sum}",
-            "lag": report.lag,
-            "speed": f"{totals.messages_per_second or 0:,} messages a second in the last batch (Spark was cold)",
-            "took": f"{report.seconds} s",
+            "messages": f"{report['messages']:,}, of which {report['sent']['produced']:,} by this run",
+            "postings": f"{report['postings']:,}, two for each transfer",
+            "dead letters": f"{report['dead_letters']:,}",
+            **{f"  {reason}": f"{count:,}" for reason, count in report["dead_letters_by_reason"].items()},
+            "balances": f"of {report['accounts']:,} accounts, sum {report['balances_sum']}",
+            "lag": report["lag"],
+            "speed": f"{report['messages_per_second'] or 0:,} messages a second in the last batch (Spark was cold)",
+            "took": f"{report['seconds']} s",
         }
     )
     print_line("")
     exact = "Every message became two postings or one dead letter."
-    print_line(exact if totals.exact else f"NOT EXACT: to find the differences, run tidegate verify {PIPELINE}")
+    print_line(exact if report["exact"] else f"NOT EXACT: to find the differences, run tidegate verify {PIPELINE}")
     print_line("")
     print_line("Next steps (prefix each command with `uv run`, except make):")
     print_fields(
