@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from platform_defs.engine.plan.planning import BatchPlan
     from platform_defs.errors import Halt
     from platform_defs.ledger.answers import PipelineStatus
-    from platform_defs.runs.explain import ExplainedStep
 
 NOTHING = "everything up to the last stable offset has been read"
 BLOCKED = "the waiting partitions are read once an open transaction in the older ones ends"
@@ -94,14 +93,6 @@ class ChangedTransform:
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """The steps in sentences, and Spark's physical plan of the job."""
-
-    steps: list[ExplainedStep]
-    spark: str
-
-
-@dataclass(frozen=True)
 class PlanAnswer:
     """The answer. `batch`, `lag` and `left` are None if the pipeline is halted, or would be."""
 
@@ -124,7 +115,7 @@ class PlanAnswer:
     left: int | None = None
     transform: ComparedTransform | None = None
     changed: ChangedTransform | None = None
-    explanation: Explanation | None = None
+    explanation: dict[str, Any] | None = None  # steps in sentences (step, name, does), and Spark's plan of the job
 
     def to_json(self) -> dict[str, Any]:
         """Return the document, with `steps` and `spark` if they were requested."""

@@ -25,7 +25,6 @@ from platform_defs.errors.words import plural
 from platform_defs.runs.answer import (
     ChangedTransform,
     ComparedTransform,
-    Explanation,
     LogChange,
     PlanAnswer,
     PlannedContract,
@@ -234,7 +233,7 @@ def _with_transform_test(
             if explained_by is not None:
                 job = describe_job(spark, pipeline, source, planned.ranges)
                 steps = explained.explain(replace(pipeline, contract=explained_by), planned)
-                answer = replace(answer, explanation=Explanation(steps, job))
+                answer = replace(answer, explanation={"steps": steps, "spark": job})
         finally:
             spark.stop()
     return answer
@@ -300,6 +299,6 @@ def _show(answer: PlanAnswer) -> None:
         }
     )
     if answer.explanation:
-        for step in answer.explanation.steps:
-            print_line("\n".join([f"\n{step.step} {step.name}", *(f"  {does}" for does in step.does)]))
-        print_line(f"\nSpark's plan for the job (steps 2 to 5)\n{answer.explanation.spark}")
+        for step in answer.explanation["steps"]:
+            print_line("\n".join([f"\n{step['step']} {step['name']}", *(f"  {does}" for does in step["does"])]))
+        print_line(f"\nSpark's plan for the job (steps 2 to 5)\n{answer.explanation['spark']}")

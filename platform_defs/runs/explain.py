@@ -5,6 +5,7 @@ Taken from the same contract, plan and publishing steps that the batch runs with
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from platform_defs.contract.model.contract import Limits, Table
 from platform_defs.contract.model.pipeline import Pipeline
@@ -17,17 +18,10 @@ from platform_defs.errors.words import noun_for, plural
 from platform_defs.offsets import PendingBatch, tasks_for
 
 
-@dataclass(frozen=True)
-class ExplainedStep:
-    """One of the eight steps of a batch (engine/batch.py), with its effects."""
-
-    step: int
-    name: str
-    does: tuple[str, ...]
-
-
-def explain(pipeline: Pipeline, plan: BatchPlan) -> list[ExplainedStep]:
-    """Return the eight steps for the batch that `plan` describes, which has ranges."""
+def explain(pipeline: Pipeline, plan: BatchPlan) -> list[dict[str, Any]]:
+    """Return the eight steps (engine/batch.py) for the batch that `plan` describes, which has ranges: step (its
+    number), name, and does, its effects.
+    """
     batch = _Batch(pipeline, plan)
     steps = {
         "plan": batch.planned(),
@@ -39,7 +33,8 @@ def explain(pipeline: Pipeline, plan: BatchPlan) -> list[ExplainedStep]:
         "publish": batch.published(),
         "report": batch.reported(),
     }
-    return [ExplainedStep(number, name, tuple(does)) for number, (name, does) in enumerate(steps.items(), 1)]
+    numbered = enumerate(steps.items(), 1)
+    return [{"step": number, "name": name, "does": [*does]} for number, (name, does) in numbered]
 
 
 def how(table: Table) -> str:
