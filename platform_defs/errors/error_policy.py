@@ -17,7 +17,7 @@ from platform_defs.errors import TidegateError
 class ErrorPolicy(StrEnum):
     """The consequence of an error. Each failure of a run backs its pipeline off, whatever the class."""
 
-    AWAY = "system away"  # tried again for as long as the system is away, busy or full
+    AWAY = "system away"  # tried again for as long as the system is unavailable, busy or full
     RETRY = "retry"  # tried again, TRIES times in a row; then the pipeline halts
     REFUSED_ROW = "refused row"  # the message is found and becomes a dead letter
     SUSPECT = "suspect message"  # the same, if it still fails after a while, and another message passes
@@ -340,7 +340,7 @@ def of_kafka(name: str) -> ErrorPolicy:
 
 
 def of_registry(status: int | None) -> ErrorPolicy:
-    """Return the policy for a registry response without a schema. An unlisted status counts as away."""
+    """Return the policy for a registry response without a schema. An unlisted status counts as unavailable."""
     ruling = _REGISTRY.get("none" if status is None else str(status))
     return ruling.policy if ruling else AWAY
 

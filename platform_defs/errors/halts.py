@@ -193,7 +193,7 @@ class AccumulateRefused(_Detail):
 
 @dataclass(frozen=True)
 class KeepsFailing(_Detail):
-    """A batch that failed repeatedly though no system was away: the number of failures, and the last error."""
+    """A batch that failed repeatedly though every system was available: the number of failures, and the last error."""
 
     code: ClassVar[HaltCode] = "keeps_failing"
     seen: ClassVar[str] = "the same batch failed repeatedly; nothing from this batch was published."

@@ -204,8 +204,8 @@ def _with_transform_test(
     from platform_defs.runs import explain as explained
     from platform_defs.stack.open_systems import open_systems
 
-    beside = contract.transform_path
-    if explained_by is None and not (beside and beside.exists()):
+    path = contract.transform_path
+    if explained_by is None and not (path and path.exists()):
         return answer  # nothing to try: neither Spark nor a transform is imported
     from platform_defs.engine.job.keep_nothing import describe_job
     from platform_defs.engine.job.row_local import comparison_key

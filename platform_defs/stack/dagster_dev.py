@@ -146,7 +146,7 @@ def _environment(home: Path) -> dict[str, str]:
         MARK: str(home),
         "TIDEGATE_HOME": str(home),
         "DAGSTER_HOME": os.environ.get("DAGSTER_HOME") or str(PROJECT_ROOT),
-        "DAGSTER_DISABLE_TELEMETRY": "1",  # it would write logs/ beside dagster.yaml
+        "DAGSTER_DISABLE_TELEMETRY": "1",  # it would write logs/ next to dagster.yaml
         "PYTHONUNBUFFERED": "1",
     }
 

@@ -121,8 +121,8 @@ def _download(jars: Sequence[LockedDependency], cache: Path, lock: Path, instead
     # jgo writes in place: an interrupted download, or one by two processes at once, would stay in the cache
     # permanently. So it writes to a folder next to it, and only a jar with the locked checksum is renamed into place.
     cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".tidegate-", dir=cache) as beside:
-        context = _context(Path(beside))
+    with tempfile.TemporaryDirectory(prefix=".tidegate-", dir=cache) as scratch:
+        context = _context(Path(scratch))
         for jar in jars:
             _download_one(jar, context, cache, lock, instead)
 

@@ -17,7 +17,7 @@ SESSION_MS = 4000
 
 # INTERNAL is for the brokers among themselves, EXTERNAL for all others; each client gets the address of the one that it
 # came in by. Few partitions of internal topics, so that a first start is quick. Leaders that a killed broker lost stay
-# away until an election is requested, so that skew is visible.
+# elsewhere until an election is requested, so that skew is visible.
 PROPERTIES = """\
 process.roles=broker,controller
 node.id={number}

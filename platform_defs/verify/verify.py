@@ -67,7 +67,7 @@ def verify(
     *,
     hides: Contract | None = None,
 ) -> Report:
-    """Compare the pipeline's tables with its topic. It runs beside the pipeline and writes nothing.
+    """Compare the pipeline's tables with its topic. It runs alongside the pipeline and writes nothing.
 
     `spark` is called for a session only if the pipeline has a transform; by default one is started. Values that
     `hides` classifies, by default the pipeline's contract, are not shown, nor those of the one in force. Raises

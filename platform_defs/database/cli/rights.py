@@ -33,6 +33,6 @@ def rights(
     found = read_contracts()
     for broken in found.broken:
         print_error(f"nothing is granted for {broken.name}, whose contract cannot be used: {broken.error}")
-    beside = settings().dagster_url is None
-    statements = Roles(owner, publisher, reader).grants(found.good, dagster=beside)
+    same_database = settings().dagster_url is None
+    statements = Roles(owner, publisher, reader).grants(found.good, dagster=same_database)
     print_answer({"statements": statements}, "\n".join(statements), output)

@@ -1,4 +1,4 @@
-"""Files in TIDEGATE_HOME/unsent for messages that were not delivered while Postgres was away.
+"""Files in TIDEGATE_HOME/unsent for messages that were not delivered while Postgres was unavailable.
 
 Each process appends to its own file and syncs it before it counts a message as kept. The next process that reaches
 Postgres takes the files in: under the file's lock it adds the messages to the table, and only then deletes the file. A

@@ -17,7 +17,7 @@ from platform_defs.producers.unsent.files import UnsentFiles, unsent_files
 from platform_defs.producers.unsent.ledger import UnsentLedger
 
 FRESH = 60.0  # seconds for which the ends of the log are reused: older ones only cost reading
-AWAY = 30.0  # seconds without another attempt after Postgres was away
+AWAY = 30.0  # seconds without another attempt after Postgres was unavailable
 AT_ONCE = 1_000  # messages, and
 MAX_BYTES = 16_000_000  # of their content, that wait in memory at most
 Failure = tuple[NotDelivered, int | None]  # and the partition
@@ -131,7 +131,7 @@ class UnsentSink:
                 self.files.take(self._file, self.ledger.keep)
                 self._file, self.in_files = None, 0
             self.ledger.keep(self._waiting)
-        except (TidegateError, OSError) as error:  # away, missing, no rights: no error may lose the message
+        except (TidegateError, OSError) as error:  # unavailable, missing, no rights: no error may lose the message
             self.away, self._away_until = error, time.monotonic() + AWAY
             return False
         return True
