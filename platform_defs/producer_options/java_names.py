@@ -47,14 +47,7 @@ def _same(java: str, unit: str = "", note: str = "") -> JavaOption:
 _TLS = "a PEM file of certificates, not a Java key store"
 _EVERY = (
     _same("acks", note="`all` is also written -1"),
-    JavaOption(
-        "batch.size",
-        "batch.size",
-        "bytes",
-        "bytes",
-        1,
-        "Java's default is 16384, librdkafka's 1000000; see also batch.num.messages",
-    ),
+    _same("batch.size", "bytes", "Java's default is 16384, librdkafka's 1000000; see also batch.num.messages"),
     _same("bootstrap.servers"),
     JavaOption(
         "buffer.memory", "queue.buffering.max.kbytes", "bytes", "KiB", 1024, "see also queue.buffering.max.messages"
@@ -93,12 +86,9 @@ _EVERY = (
     JavaOption("receive.buffer.bytes", "socket.receive.buffer.bytes", "bytes", "bytes", 1),
     _same("reconnect.backoff.max.ms", "ms"),
     _same("reconnect.backoff.ms", "ms"),
-    JavaOption(
-        "request.timeout.ms",
+    _same(
         "request.timeout.ms",
         "ms",
-        "ms",
-        1,
         "how long brokers wait for replicas; Java's request.timeout.ms is socket.timeout.ms here",
     ),
     _same("retries"),

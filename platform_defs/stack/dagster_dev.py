@@ -66,16 +66,9 @@ def up(progress: Progress) -> UiStatus:
     processes.keep_log_bounded(log)
     port = processes.kept_or_free_port(_port(home), progress)
     progress("starting Dagster")
-    where = [
-        *(["--workspace", workspace.name] if workspace.exists() else []),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-    ]
-    process = processes.start(
-        [sys.executable, "-m", "dagster", "dev", *where], log, cwd=PROJECT_ROOT, env=_environment(home)
-    )
+    command = [sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--workspace", workspace.name] if workspace.exists() else []
+    process = processes.start(command, log, cwd=PROJECT_ROOT, env=_environment(home))
     _kept(home).write_text(json.dumps({"port": port, "pid": process.pid}) + "\n")
     if not processes.is_up("Dagster", [process], lambda: _answers(port), progress, pause=0.2):
         down()
