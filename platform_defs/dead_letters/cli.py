@@ -10,15 +10,7 @@ import typer
 
 from platform_defs.cli.content import content_json
 from platform_defs.cli.options import DEFAULT_LIMIT, AnyPipelinesArgument, PipelineArgument
-from platform_defs.cli.output import (
-    Output,
-    OutputOption,
-    print_each,
-    print_fields,
-    print_json,
-    print_line,
-    print_table,
-)
+from platform_defs.cli.output import Output, OutputOption, print_each, print_fields, print_json, print_line, print_table
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
 

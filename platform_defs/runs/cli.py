@@ -11,15 +11,7 @@ import typer
 
 from platform_defs.cli.halt_detail import print_halt_detail
 from platform_defs.cli.options import PipelinesArgument
-from platform_defs.cli.output import (
-    Output,
-    OutputOption,
-    print_each,
-    print_fields,
-    print_line,
-    print_table,
-    progress,
-)
+from platform_defs.cli.output import Output, OutputOption, print_each, print_fields, print_line, print_table, progress
 from platform_defs.errors import BadInput, Halt, LedgerMissing, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.runs.answer import (

@@ -16,15 +16,7 @@ from platform_defs.cli.options import (
     PipelinesArgument,
     ReasonOption,
 )
-from platform_defs.cli.output import (
-    Output,
-    OutputOption,
-    print_answer,
-    print_each,
-    print_line,
-    print_table,
-    progress,
-)
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_each, print_line, print_table, progress
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 from platform_defs.errors.words import plural
 from platform_defs.producers.outcomes import Outcome

@@ -9,15 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from platform_defs.contract.model.contract import Contract, Field
-from platform_defs.verify.decoders.documents import (
-    Document,
-    NotTheType,
-    Number,
-    Pairs,
-    check_jsonb,
-    compact,
-    parse,
-)
+from platform_defs.verify.decoders.documents import Document, NotTheType, Number, Pairs, check_jsonb, compact, parse
 from platform_defs.verify.decoders.values import after_1970, reader
 from platform_defs.verify.source.messages import Chunk
 from platform_defs.verify.validators.key_validators import KeyValidator

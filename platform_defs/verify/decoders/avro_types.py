@@ -14,15 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from platform_defs.verify.decoders.avro_values import moment, octets
-from platform_defs.verify.decoders.documents import (
-    JSONB_BYTES,
-    MAX_DEPTH,
-    Integer,
-    NotTheType,
-    Number,
-    Pairs,
-    utf8,
-)
+from platform_defs.verify.decoders.documents import JSONB_BYTES, MAX_DEPTH, Integer, NotTheType, Number, Pairs, utf8
 from platform_defs.verify.decoders.values import finite
 
 Text = TypeVar("Text", bound=str)

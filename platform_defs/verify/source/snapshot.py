@@ -18,14 +18,7 @@ from platform_defs.ledger.migrations import require_current
 from platform_defs.postgres.connection import connect, database_errors, queries, session_statement, session_url
 from platform_defs.verify.decoders.json_columns import AsText, canonical_columns, text_columns
 from platform_defs.verify.source.ahead import read_ahead
-from platform_defs.verify.source.arrow_rows import (
-    Ordered,
-    as_typed,
-    columns_of,
-    names_of,
-    selected,
-    table_of,
-)
+from platform_defs.verify.source.arrow_rows import Ordered, as_typed, columns_of, names_of, selected, table_of
 from platform_defs.verify.source.contract_versions import read_versions
 from platform_defs.verify.source.partitions import (
     ContractRange,
