@@ -8,21 +8,8 @@ an `UnknownHalt`. How to resolve each code: docs/how-to/halts.md.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Self
 
-HaltCode = Literal[
-    "topic_recreated",
-    "cluster_switched",
-    "topic_changed",
-    "retention_passed",
-    "log_truncated",
-    "partition_missing",
-    "too_many_dead_letters",
-    "blocking_check_failed",
-    "accumulate_refused",
-    "keeps_failing",
-    "registry_switched",
-]
 Json = Mapping[str, Any]
 _KEYS = {"now": "is"}  # attributes that have another name in the ledger
 _SPAN = ("partition", "from_offset", "until_offset")
@@ -45,8 +32,11 @@ class PartitionSpan:
 
 
 @dataclass(frozen=True)
-class _Detail:
+class KnownHalt:
     """The data of a halt, as attributes with defaults."""
+
+    code: ClassVar[str]
+    seen: ClassVar[str]  # as a sentence
 
     def to_json(self) -> dict[str, Any]:
         """Return what the ledger keeps. Attributes that are None, False or empty tuples are left out."""
@@ -71,10 +61,10 @@ class _Detail:
 
 
 @dataclass(frozen=True)
-class TopicRecreated(_Detail):
+class TopicRecreated(KnownHalt):
     """The topic was deleted and created again: its topic ids."""
 
-    code: ClassVar[HaltCode] = "topic_recreated"
+    code: ClassVar[str] = "topic_recreated"
     seen: ClassVar[str] = "the topic was deleted and created again: its id has changed."
 
     was: str = ""
@@ -82,10 +72,10 @@ class TopicRecreated(_Detail):
 
 
 @dataclass(frozen=True)
-class ClusterSwitched(_Detail):
+class ClusterSwitched(KnownHalt):
     """The brokers belong to a different cluster: the cluster ids."""
 
-    code: ClassVar[HaltCode] = "cluster_switched"
+    code: ClassVar[str] = "cluster_switched"
     seen: ClassVar[str] = "these brokers belong to a different cluster."
 
     was: str = ""
@@ -93,10 +83,10 @@ class ClusterSwitched(_Detail):
 
 
 @dataclass(frozen=True)
-class TopicChanged(_Detail):
+class TopicChanged(KnownHalt):
     """The contract names another topic than the one that was read: their names."""
 
-    code: ClassVar[HaltCode] = "topic_changed"
+    code: ClassVar[str] = "topic_changed"
     seen: ClassVar[str] = "the contract names a different topic from the one that was read."
 
     was: str = ""
@@ -104,22 +94,22 @@ class TopicChanged(_Detail):
 
 
 @dataclass(frozen=True)
-class RetentionPassed(_Detail):
+class RetentionPassed(KnownHalt):
     """Messages were deleted before they were read: their offsets."""
 
-    code: ClassVar[HaltCode] = "retention_passed"
+    code: ClassVar[str] = "retention_passed"
     seen: ClassVar[str] = "messages were deleted before they were read."
 
     ranges: tuple[PartitionSpan, ...] = ()
 
 
 @dataclass(frozen=True)
-class LogCut(_Detail):
+class LogCut(KnownHalt):
     """The log was truncated. Found by its end: the `ranges` that are gone. Found by its leader epochs, after it was
     appended to: the `partitions` with a new leader, and the broker's `error`.
     """
 
-    code: ClassVar[HaltCode] = "log_truncated"
+    code: ClassVar[str] = "log_truncated"
     seen: ClassVar[str] = "the log was truncated below what was already read or planned."
 
     ranges: tuple[PartitionSpan, ...] = ()
@@ -128,22 +118,22 @@ class LogCut(_Detail):
 
 
 @dataclass(frozen=True)
-class PartitionMissing(_Detail):
+class PartitionMissing(KnownHalt):
     """Partitions that were read and that the broker no longer has. No longer raised: within one topic id no partition
     is ever removed, so an answer without one is stale. Ledgers of older versions may have it.
     """
 
-    code: ClassVar[HaltCode] = "partition_missing"
+    code: ClassVar[str] = "partition_missing"
     seen: ClassVar[str] = "the broker no longer has a partition that was read."
 
     partitions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class TooManyDeadLetters(_Detail):
+class TooManyDeadLetters(KnownHalt):
     """A batch that raises the number of dead letters above the contract's limit, in it or among the latest messages."""
 
-    code: ClassVar[HaltCode] = "too_many_dead_letters"
+    code: ClassVar[str] = "too_many_dead_letters"
     seen: ClassVar[str] = (
         "there are more dead letters than the contract allows; nothing from the last batch was published."
     )
@@ -158,12 +148,12 @@ class TooManyDeadLetters(_Detail):
 
 
 @dataclass(frozen=True)
-class BlockingCheckFailed(_Detail):
+class BlockingCheckFailed(KnownHalt):
     """A batch that fails blocking checks on each try. Recorded from the first try (`tidegate.pipeline.failed_checks`);
     a halt after GATE_TRIES tries.
     """
 
-    code: ClassVar[HaltCode] = "blocking_check_failed"
+    code: ClassVar[str] = "blocking_check_failed"
     seen: ClassVar[str] = "a batch fails a blocking check on every try; nothing from this batch was published."
 
     batch_id: int = 0
@@ -179,10 +169,10 @@ class BlockingCheckFailed(_Detail):
 
 
 @dataclass(frozen=True)
-class AccumulateRefused(_Detail):
+class AccumulateRefused(KnownHalt):
     """The sums of a batch violate a constraint of their table: Postgres' error."""
 
-    code: ClassVar[HaltCode] = "accumulate_refused"
+    code: ClassVar[str] = "accumulate_refused"
     seen: ClassVar[str] = (
         "the sums of a batch violate a constraint of their table; nothing from this batch was published."
     )
@@ -192,10 +182,10 @@ class AccumulateRefused(_Detail):
 
 
 @dataclass(frozen=True)
-class KeepsFailing(_Detail):
+class KeepsFailing(KnownHalt):
     """A batch that failed repeatedly though every system was available: the number of failures, and the last error."""
 
-    code: ClassVar[HaltCode] = "keeps_failing"
+    code: ClassVar[str] = "keeps_failing"
     seen: ClassVar[str] = "the same batch failed repeatedly; nothing from this batch was published."
 
     tries: int = 0
@@ -205,10 +195,10 @@ class KeepsFailing(_Detail):
 
 
 @dataclass(frozen=True)
-class RegistrySwitched(_Detail):
+class RegistrySwitched(KnownHalt):
     """The schema registry has other schemas under ids that messages name: its name in the ledger, and the ids."""
 
-    code: ClassVar[HaltCode] = "registry_switched"
+    code: ClassVar[str] = "registry_switched"
     seen: ClassVar[str] = "the schema registry now returns different schemas for ids that messages already used."
 
     registry: str = ""
@@ -230,21 +220,8 @@ class UnknownHalt:
         return dict(self.stored)
 
 
-KnownHalt = (
-    TopicRecreated
-    | ClusterSwitched
-    | TopicChanged
-    | RetentionPassed
-    | LogCut
-    | PartitionMissing
-    | TooManyDeadLetters
-    | BlockingCheckFailed
-    | AccumulateRefused
-    | KeepsFailing
-    | RegistrySwitched
-)
 HaltDetail = KnownHalt | UnknownHalt
-DETAILS: Mapping[str, type[KnownHalt]] = {kind.code: kind for kind in get_args(KnownHalt)}
+DETAILS: Mapping[str, type[KnownHalt]] = {kind.code: kind for kind in KnownHalt.__subclasses__()}
 
 
 def read_detail(code: str, stored: Json | None) -> HaltDetail:

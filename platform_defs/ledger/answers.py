@@ -21,7 +21,7 @@ class PipelineStatus:
     pipeline: str
     has_run: bool = False
     state: PipelineState = "active"
-    halt_code: str | None = None  # a HaltCode; one from another version of Tidegate may be unknown here
+    halt_code: str | None = None  # of errors/halts.py; one from another version of Tidegate may be unknown here
     halt_detail: Mapping[str, Any] | None = None
     failed_checks: Mapping[str, Any] | None = None  # of the pending batch: halts.BlockingCheckFailed as JSON
     pending: PendingBatch | None = None  # the batch whose offsets are fixed

@@ -2,14 +2,14 @@
 
 import pickle
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from platform_defs import errors
 from platform_defs.contract.model.contract import CheckResult
 from platform_defs.errors import BadInput, Halt, TidegateError
-from platform_defs.errors.halts import DETAILS, HaltCode, HaltDetail, PartitionSpan, UnknownHalt, read_detail
+from platform_defs.errors.halts import DETAILS, HaltDetail, PartitionSpan, UnknownHalt, read_detail
 
 SAMPLE: dict[str, dict[str, Any]] = {  # details as in ledgers since the first version, by today's halt code
     "topic_recreated": {"was": "id 1", "is": "id 2"},
@@ -103,7 +103,7 @@ def test_a_halt_of_an_existing_ledger_is_read_and_written_back_unchanged(code: s
 
 
 def test_every_halt_code_has_its_dataclass() -> None:
-    assert list(DETAILS) == list(get_args(HaltCode)) == list(SAMPLE)
+    assert list(DETAILS) == list(SAMPLE)
 
 
 @pytest.mark.parametrize("code", DETAILS)
