@@ -266,10 +266,10 @@ class AppendComparison:
         """Return the parts of ascending spans that the ledger records neither as a gap nor as skipped; count
         the rest.
         """
-        left = part.undeclared(spans)
-        self.findings.count("gaps", left.gaps)
-        self.findings.count("skipped", left.skipped)
-        return left.spans
+        left, gaps, skipped = part.undeclared(spans)
+        self.findings.count("gaps", gaps)
+        self.findings.count("skipped", skipped)
+        return left
 
 
 def _made(
@@ -284,8 +284,8 @@ def _made(
         kept = ~np.isin(good, late)
         rows, good = rows.filter(pa.array(kept)), good[kept]
     others = {messages.offsets[place]: row for place, row in validated.others.items()}
-    made = version.expected.rows(messages.partition, good, rows)
-    return _Made(others, settled, len(good) - len(made.not_made), made.not_made, made.table)
+    want, not_made = version.expected.rows(messages.partition, good, rows)
+    return _Made(others, settled, len(good) - len(not_made), not_made, want)
 
 
 def _with_dead(rows: pa.Table, dead: Mapping[int, object]) -> Offsets:

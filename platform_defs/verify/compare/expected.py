@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -30,16 +29,6 @@ MAX_IN_VAIN = 8  # ... and jobs if all of them fail
 
 class NotMade(Exception):
     """The transform fails on these messages, or a value does not fit the current type."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a chunk's messages: the table's columns, _partition, _offset. `not_made`, ascending: the offsets of
-    messages whose rows can no longer be made; some may only be neighbours of those on which the transform fails.
-    """
-
-    table: pa.Table
-    not_made: Offsets
 
 
 class Expected:
@@ -78,31 +67,29 @@ class Expected:
         self.schema = pa.schema([*((name, types[name]) for name in self._names.values()), *OWN])
         self._as_text = {name: versions.as_text[name] for name in self._names.values() if name in versions.as_text}
 
-    def rows(self, partition: int, offsets: Offsets, messages: pa.Table) -> Rows:
-        """Return the rows of messages: none, one or (with a transform) several for each.
+    def rows(self, partition: int, offsets: Offsets, messages: pa.Table) -> tuple[pa.Table, Offsets]:
+        """Return the rows of messages: none, one or (with a transform) several for each, with the table's columns,
+        _partition and _offset. Also the offsets, ascending, of messages whose rows can no longer be made; some may only
+        be neighbours of those on which the transform fails.
 
         `messages` are their fields in the contract's order, with json, uuid and time in canonical form. Raises BadInput
         if the transform cannot run, or fails on messages twice although it made their rows; SparkAway if the session is
         gone.
         """
         if not len(offsets):
-            return Rows(self.schema.empty_table(), offsets)
-        messages = self._messages(partition, offsets, messages)
-        names = [*self._names, *(name for name, _ in OWN)]
-        if self._pipeline.transform is None:
-            return Rows(self._typed(messages.select(names)), offsets[:0])
-        made, failed = self._transformed(messages, names)
-        table = pa.concat_tables([self._typed(piece) for piece in made]) if made else self.schema.empty_table()
-        return Rows(table, np.sort(failed))
-
-    def _typed(self, made: pa.Table) -> pa.Table:
-        return canonical_columns(made.rename_columns(self.schema.names), self._as_text).cast(self.schema)
-
-    def _messages(self, partition: int, offsets: Offsets, messages: pa.Table) -> pa.Table:
+            return self.schema.empty_table(), offsets
         own = [pa.array(np.full(len(offsets), partition, np.int32)), pa.array(offsets, pa.int64())]
         for (name, _), column in zip(OWN, own, strict=True):
             messages = messages.append_column(name, column)
-        return messages
+        names = [*self._names, *(name for name, _ in OWN)]
+        if self._pipeline.transform is None:
+            return self._typed(messages.select(names)), offsets[:0]
+        made, failed = self._transformed(messages, names)
+        table = pa.concat_tables([self._typed(piece) for piece in made]) if made else self.schema.empty_table()
+        return table, np.sort(failed)
+
+    def _typed(self, made: pa.Table) -> pa.Table:
+        return canonical_columns(made.rename_columns(self.schema.names), self._as_text).cast(self.schema)
 
     def _transformed(self, messages: pa.Table, names: Sequence[str]) -> tuple[list[pa.Table], Offsets]:
         """Return the rows, and the offsets on which the transform fails, found by bisection in up to MAX_TRIES jobs.

@@ -128,11 +128,11 @@ class UpsertComparison:
             self.findings.count("dead_letters")
 
     def _undelivered(self, part: Partition, spans: list[Span]) -> None:
-        left = part.undeclared(spans)
-        self.findings.count("gaps", left.gaps)
-        self.findings.count("skipped", left.skipped)
-        self.findings.count("compacted", size(left.spans))
-        self.gone.setdefault(part.number, []).extend(left.spans)
+        left, gaps, skipped = part.undeclared(spans)
+        self.findings.count("gaps", gaps)
+        self.findings.count("skipped", skipped)
+        self.findings.count("compacted", size(left))
+        self.gone.setdefault(part.number, []).extend(left)
 
     def table(self, batches: Iterator[pa.Table]) -> None:
         """Compare the table's rows (contract columns, _key, _partition, _offset) with the topic."""

@@ -45,15 +45,6 @@ class CountedRange:
 
 
 @dataclass(frozen=True)
-class Undeclared:
-    """Spans that the ledger records neither as gaps nor as skipped, and the number of offsets in recorded ones."""
-
-    spans: list[Span]
-    gaps: int
-    skipped: int
-
-
-@dataclass(frozen=True)
 class Partition:
     """A partition in the ledger: [start, next) was read. Spans are in the log that exists now."""
 
@@ -83,17 +74,19 @@ class Partition:
         if start < until:
             yield start, until, Pinned()
 
-    def undeclared(self, spans: list[Span]) -> Undeclared:
-        """Return the unrecorded parts of ascending spans that were not delivered."""
+    def undeclared(self, spans: list[Span]) -> tuple[list[Span], int, int]:
+        """Return the parts of ascending spans that were not delivered which the ledger records neither as gaps nor as
+        skipped, and the number of offsets in gaps, and in skips.
+        """
         if not spans:
-            return Undeclared([], 0, 0)
+            return [], 0, 0
         start, until = spans[0][0], spans[-1][1]
         gaps, skips = self.gaps.within(start, until), within(self.skips, start, until)
         if spans == gaps:
-            return Undeclared([], size(spans), 0)
+            return [], size(spans), 0
         rest = less(spans, gaps)
         left = less(rest, skips)
-        return Undeclared(left, size(spans) - size(rest), size(rest) - size(left))
+        return left, size(spans) - size(rest), size(rest) - size(left)
 
 
 @dataclass(frozen=True)
@@ -105,17 +98,6 @@ class DeadLetter:
     stage: str
     error_class: str
     value: bytes | None
-
-
-@dataclass(frozen=True)
-class ReadRange:
-    """A range that a batch committed."""
-
-    from_offset: int
-    until_offset: int
-    batch_id: int
-    pinned: Pinned
-    pruned: bool  # it covers several batches, and names the last one
 
 
 @dataclass(frozen=True)

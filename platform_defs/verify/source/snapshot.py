@@ -1,8 +1,8 @@
 """Postgres at one moment: positions, batch ranges, tables and dead letters, all from one REPEATABLE READ snapshot."""
 
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any, cast
 
@@ -27,7 +27,6 @@ from platform_defs.verify.source.partitions import (
     LostHistory,
     Partition,
     Pinned,
-    ReadRange,
     gaps_of,
     one_after_another,
 )
@@ -144,11 +143,15 @@ class Snapshot:
         return found
 
     def _partitions(self) -> dict[int, Partition]:
-        ranges: dict[int, list[ReadRange]] = {}
-        any_gaps = False
+        covered, contract_ranges = defaultdict[int, list[Span]](list), defaultdict[int, list[ContractRange]](list)
+        forgotten, any_gaps = defaultdict[int, int](int), False
         for number, low, high, batch_id, has_gaps, pruned, *by in self._ask("verify_ranges"):
-            ranges.setdefault(number, []).append(ReadRange(low, high, batch_id, Pinned(*by), pruned))
             any_gaps |= has_gaps
+            kept = less([(low, high)], self._lost_of(number, batch_id))
+            covered[number] += kept
+            contract_ranges[number] += [(start, until, Pinned(*by)) for start, until in kept]
+            if pruned:  # it covers several batches, and names the last one
+                forgotten[number] = max([forgotten[number], *(until for _, until in kept)])
         gaps = self._gaps() if any_gaps else {}
         counted: dict[int, list[CountedRange]] = {}
         for number, low, high, batch_id, *counts in self._ask("verify_skipped_records"):
@@ -156,32 +159,23 @@ class Snapshot:
                 counted.setdefault(number, []).append(CountedRange(low, high, *counts))
         skips, settled = self._spans("verify_skips"), self._spans("verify_settled")
         return {
-            number: replace(
-                self.window.of(
-                    self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, []))
-                ),
-                gaps=gaps.get(number, ManySpans()),
-                counted=tuple(counted.get(number, ())),
-                settled=ManySpans(*zip(*settled.get(number, ()), strict=True)),
+            number: self.window.of(
+                Partition(
+                    number,
+                    topic_id,
+                    start,
+                    until,
+                    covered[number],
+                    gaps.get(number, ManySpans()),
+                    skips.get(number, []),
+                    counted=tuple(counted.get(number, ())),
+                    settled=ManySpans(*zip(*settled.get(number, ()), strict=True)),
+                    forgotten=forgotten[number],
+                    contract_ranges=one_after_another(contract_ranges[number]),
+                )
             )
             for number, _, topic_id, start, until in self._ask("verify_positions")
         }
-
-    def _partition(
-        self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[ReadRange], skips: list[Span]
-    ) -> Partition:
-        covered: list[Span] = []
-        contract_ranges: list[ContractRange] = []
-        forgotten = 0
-        for item in ranges:
-            kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
-            covered += kept
-            contract_ranges += [(low, high, item.pinned) for low, high in kept]
-            forgotten = max([forgotten, *(high for _, high in kept if item.pruned)])
-        pinned = one_after_another(contract_ranges)
-        return Partition(
-            number, topic_id, start, until, covered, ManySpans(), skips, contract_ranges=pinned, forgotten=forgotten
-        )
 
     def _gaps(self) -> dict[int, ManySpans]:
         """Return by partition the offsets in the log that exists now which the broker never delivered. They are read as
