@@ -3,7 +3,6 @@
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -35,7 +34,8 @@ def handed(before: Fields, now: Fields, *row: Any) -> dict[str, Any]:
     started, pinned = lambda: pytest.fail("Spark was asked for"), Pinned("old")
     expected = Expected(pipeline, started, versions, pinned, other_transform=False, hides=False)
     schema = pa.schema([(item.name, item.type.arrow) for item in old.fields])
-    (found,) = expected._as_read_now(expected._messages(3, np.array([7]), row_table(schema, [row]))).to_pylist()
+    messages = row_table(schema, [row]).append_column("_partition", pa.array([3], pa.int32()))
+    (found,) = expected._as_read_now(messages.append_column("_offset", pa.array([7]))).to_pylist()
     assert (found.pop("_partition"), found.pop("_offset")) == (3, 7)
     return found
 
