@@ -18,16 +18,6 @@ WAIT = "10s"  # for a publication that has locked the pipeline's row
 
 
 @dataclass(frozen=True)
-class OldBatch:
-    """A batch that is older than the retention. `kept_by`: replay, unreported, newest, dead_letters, held (the topic
-    still has messages of it), unknown (the broker did not answer); None if nothing keeps it.
-    """
-
-    batch_id: int
-    kept_by: str | None
-
-
-@dataclass(frozen=True)
 class SettledLetter:
     """A dead letter that was settled longer ago than the retention; `gone`: the log no longer has its message."""
 
@@ -58,9 +48,12 @@ class PruneLedger:
         """Return the log that the pipeline reads: topic, topic_id, cluster_id; None if it has read nothing."""
         return next(iter(self._rows("prune_log")), None)
 
-    def batches(self, after: int) -> list[OldBatch]:
-        """Return the next batches that are older than the retention, at most PAGE."""
-        return [OldBatch(**row) for row in self._rows("old_batches", after=after)]
+    def batches(self, after: int) -> dict[int, str | None]:
+        """Return the next batches that are older than the retention, at most PAGE, and by id what keeps each: replay,
+        unreported, newest, dead_letters, held (the topic still has messages of it), unknown (the broker did not
+        answer); None if nothing does.
+        """
+        return {row["batch_id"]: row["kept_by"] for row in self._rows("old_batches", after=after)}
 
     def pruned_until(self) -> int:
         """Return the last batch whose details are removed."""

@@ -22,7 +22,7 @@ from platform_defs.errors.words import plural
 from platform_defs.ledger.migrations import reading
 from platform_defs.offsets import TopicView
 from platform_defs.postgres.connection import connect
-from platform_defs.prune.ledger import OldBatch, PruneLedger, SettledLetter
+from platform_defs.prune.ledger import PruneLedger, SettledLetter
 
 Describe = Callable[[str], TopicView]
 MAX_SPANS = 10_000  # gaps in one row, so that adding to it stays quick: a transactional topic has one each transaction
@@ -139,26 +139,23 @@ def _details(ledger: PruneLedger, found: Pruned) -> Pruned:
 def _batches(ledger: PruneLedger, found: Pruned) -> Pruned:
     after, removed, kept = 0, 0, Counter[str](found.kept)
     while page := ledger.batches(after):
-        if found.executed and any(item.kept_by is None for item in page):
+        if found.executed and None in page.values():
             with ledger.page() as same_log:
                 if not same_log:
                     break
                 page = ledger.batches(after)  # again, now that it is locked
-                _remove(ledger, page)
+                batches = [batch_id for batch_id, kept_by in page.items() if kept_by is None]
+                there = [PrunedRange(**row) for row in ledger.newest_ranges()]
+                pruned = [PrunedRange(**row) for row in ledger.ranges(batches)]
+                ranges = put_together(there, pruned, ledger.lost_after())
+                ledger.write_ranges(batches, [asdict(item) for item in ranges])
+                ledger.remove_batches(batches)
                 crash_points.reach("prune_removed")
             crash_points.reach("prune_committed")
-        removed += sum(item.kept_by is None for item in page)
-        kept.update(item.kept_by for item in page if item.kept_by is not None)
-        after = max((item.batch_id for item in page), default=2**63 - 1)
+        kept.update(filter(None, page.values()))
+        removed += sum(kept_by is None for kept_by in page.values())
+        after = max(page, default=2**63 - 1)
     return replace(found, batches=removed, kept=dict(kept))
-
-
-def _remove(ledger: PruneLedger, page: list[OldBatch]) -> None:
-    batches = [item.batch_id for item in page if item.kept_by is None]
-    there = [PrunedRange(**row) for row in ledger.newest_ranges()]
-    pruned = [PrunedRange(**row) for row in ledger.ranges(batches)]
-    ledger.write_ranges(batches, [asdict(item) for item in put_together(there, pruned, ledger.lost_after())])
-    ledger.remove_batches(batches)
 
 
 @dataclass(frozen=True)
