@@ -146,14 +146,12 @@ class Resending:
         self, held: HeldUnsent, now: TopicView, allowed: Sequence[UnsentId], choice: Choice, done: Resent
     ) -> None:
         keys = held.keys(allowed) if (self.of_state or now.compacted) and not choice.may_overwrite else {}
-        found = search(self.source, now, allowed, self.show, keys)
-        places = {
-            item.unsent_id: found.places[item.tidegate_id] for item in allowed if item.tidegate_id in found.places
-        }
+        found, overwriting = search(self.source, now, allowed, self.show, keys)
+        places = {item.unsent_id: found[item.tidegate_id] for item in allowed if item.tidegate_id in found}
         held.settle("found", self.who, places)
         done.found += len(places)
         rest = [item for item in allowed if item.unsent_id not in places]
-        sent = [item for item in rest if item.unsent_id not in found.overwriting]
+        sent = [item for item in rest if item.unsent_id not in overwriting]
         if len(sent) < len(rest):
             done.refused[NEWER] += len(rest) - len(sent)
         refused = dict(_overwriting([item for item in sent if item.unsent_id in keys], now))

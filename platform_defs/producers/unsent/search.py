@@ -39,16 +39,6 @@ class Refusal:
     may_be_lifted: bool = True
 
 
-@dataclass(frozen=True)
-class Found:
-    """The result of a search: the place of each id that was found, and the messages (by `unsent_id`) that would
-    overwrite one of their key that may be newer.
-    """
-
-    places: Mapping[bytes, Place]
-    overwriting: frozenset[UUID]
-
-
 def refusal(log: UnsentLog, now: TopicView) -> Refusal | None:
     """Return why messages meant for `log` cannot be searched for in the current topic; None if they can.
 
@@ -89,8 +79,10 @@ def search(
     wanted: Sequence[UnsentId],
     show: Callable[[str], None],
     keys: Mapping[UUID, bytes],
-) -> Found:
+) -> tuple[Mapping[bytes, Place], set[UUID]]:
     """Search for `wanted` in the log up to its end in `now`, and for newer messages of the `keys` of some of them.
+    Return the place of each id that was found, and the messages (by `unsent_id`) that would overwrite one of their key
+    that may be newer.
 
     Only committed messages count, so an open transaction is waited for. Memory: `wanted`, and a block. Raises
     BrokerAway, OffsetsUnavailable.
@@ -119,7 +111,7 @@ def search(
             if time.monotonic() - shown_at > SHOWN_EVERY:
                 show(f"searched {read:,} of {plural(total, 'offset')} of {now.topic}")
                 shown_at = time.monotonic()
-    return Found(places, frozenset(overwriting))
+    return places, overwriting
 
 
 def _may_be_newer(named: bytes | None, place: Place, item: UnsentId, topic_id: str) -> bool:
