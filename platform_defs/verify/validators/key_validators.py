@@ -25,7 +25,7 @@ from platform_defs.verify.decoders.protobuf_json import message_document
 from platform_defs.verify.decoders.protobuf_schema import message_types
 from platform_defs.verify.decoders.protobuf_wire import read, whole
 from platform_defs.verify.validators.known_schemas import KnownSchemas, Named, NamedSchema, cached, unframed
-from platform_defs.verify.validators.validator import NoRow, key_text
+from platform_defs.verify.validators.validator import NoRow
 
 _WRAPPED = "wrapped"
 
@@ -37,7 +37,13 @@ class KeyValidator:
         """Return a message key as an upsert table stores it, or the reason why it cannot. `header` names its schema, if
         any.
         """
-        return key_text(key)
+        if key is None:
+            return NoRow("MissingKey")
+        try:
+            text = key.decode()
+        except UnicodeDecodeError:
+            return NoRow("InvalidUtf8")
+        return NoRow("NulCharacter") if "\0" in text else text
 
 
 class FramedKeyValidator(KeyValidator):

@@ -75,17 +75,6 @@ class Validator:
         return NoRow(broken) if broken else tuple(row)
 
 
-def key_text(key: bytes | None) -> str | NoRow:
-    """Return a message key as an upsert table stores it, or the reason why it cannot."""
-    if key is None:
-        return NoRow("MissingKey")
-    try:
-        text = key.decode()
-    except UnicodeDecodeError:
-        return NoRow("InvalidUtf8")
-    return NoRow("NulCharacter") if "\0" in text else text
-
-
 @dataclass(frozen=True)
 class _Object:
     """An object that has fields: the message itself first, then each nested object after its parent."""

@@ -18,8 +18,9 @@ from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.formats.json import json_text, lines
 from platform_defs.formats.json.decode import decode
 from platform_defs.verify.decoders import documents
+from platform_defs.verify.validators.key_validators import KeyValidator
 from platform_defs.verify.validators.patterns import whole_match
-from platform_defs.verify.validators.validator import NoRow, Validator, key_text
+from platform_defs.verify.validators.validator import NoRow, Validator
 from tests.unit.formats.json.test_decode_agreement import CONTRACT, VALUES
 
 pytestmark = pytest.mark.long
@@ -209,8 +210,9 @@ def test_a_fault_of_decoding_is_named_before_a_broken_rule() -> None:
 
 
 def test_keys_are_text_that_postgres_can_hold() -> None:
-    assert key_text(b"C1") == "C1"
-    assert [key_text(key) for key in (None, b"\xff", b"a\0")] == [
+    keys = KeyValidator()
+    assert keys.at(0, 0, b"C1", None) == "C1"
+    assert [keys.at(0, 0, key, None) for key in (None, b"\xff", b"a\0")] == [
         NoRow("MissingKey"),
         NoRow("InvalidUtf8"),
         NoRow("NulCharacter"),
