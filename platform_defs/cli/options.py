@@ -11,8 +11,7 @@ PipelinesArgument = Annotated[
     list[str], typer.Argument(metavar="PIPELINE", help="Pipelines, such as bank_transfers.", show_default=False)
 ]
 AnyPipelinesArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="PIPELINE", help="Pipelines, such as bank_transfers.", show_default="all"),
+    list[str] | None, typer.Argument(metavar="PIPELINE", help="Pipelines, such as bank_transfers.", show_default="all")
 ]
 TopicOrPipelineArgument = Annotated[
     str,
@@ -25,9 +24,7 @@ PartitionsOption = Annotated[
 PresetOption = Annotated[
     str | None,
     typer.Option(
-        "--preset",
-        help="A producer preset, such as synchronous (see tidegate presets).",
-        show_default="the contract's",
+        "--preset", help="A producer preset, such as synchronous (see tidegate presets).", show_default="the contract's"
     ),
 ]
 _EXECUTE = "Make the change; without this option, only show it."

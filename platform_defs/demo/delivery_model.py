@@ -15,10 +15,7 @@ Semantics = Literal["at_most_once", "at_least_once", "exactly_once"]
 Place = Literal["between_postings", "after_postings"]
 
 SEMANTICS: tuple[Semantics, ...] = ("at_most_once", "at_least_once", "exactly_once")
-PLACES: Mapping[Place, str] = {
-    "between_postings": "between debit and credit",
-    "after_postings": "after the credit",
-}
+PLACES: Mapping[Place, str] = {"between_postings": "between debit and credit", "after_postings": "after the credit"}
 TRANSFERS = 300
 BATCH = 20  # messages of one poll of a consumer
 CRASHES = 6  # of each consumer; even, so that each place has the same number

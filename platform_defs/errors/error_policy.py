@@ -228,9 +228,7 @@ REGISTRY: Sequence[ErrorRule] = (
         "never about one schema.",
     ),
     _same(
-        "401 403",
-        AWAY,
-        "The registry rejects this user: a token or a password may have expired. Otherwise as above.",
+        "401 403", AWAY, "The registry rejects this user: a token or a password may have expired. Otherwise as above."
     ),
     _same(
         "404",

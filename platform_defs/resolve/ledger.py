@@ -122,12 +122,7 @@ class SettlementLedger:
 
     @property
     def _key(self) -> dict[str, Any]:
-        return {
-            "pipeline": self.pipeline,
-            "epoch": self.epoch,
-            "reason": self.reason,
-            "settled_by": self.who,
-        }
+        return {"pipeline": self.pipeline, "epoch": self.epoch, "reason": self.reason, "settled_by": self.who}
 
     def _swap(self, name: str, parameters: Mapping[str, Any]) -> bool:
         return self._execute(name, parameters).rowcount == 1

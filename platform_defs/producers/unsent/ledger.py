@@ -136,11 +136,7 @@ class UnsentLedger:
 
         The lock is a transaction's, on its own connection, which a pooler keeps together; it keeps no snapshot.
         """
-        with (
-            reading(connect(self.url)) as locking,
-            locking.transaction(),
-            reading(connect(self.url)) as connection,
-        ):
+        with reading(connect(self.url)) as locking, locking.transaction(), reading(connect(self.url)) as connection:
             if locking.execute(queries()["hold_unsent"], {"pipeline": pipeline}).fetchone() != (True,):
                 raise PipelineHeld(
                     f"another `tidegate unsent send` or `tidegate unsent discard` is running on {pipeline}. Nothing "

@@ -69,10 +69,7 @@ def _of_row(item: Aggregate) -> sql.Composable:
 
 
 def _sums(
-    snapshot: Snapshot,
-    value: Callable[[Aggregate], sql.Composable],
-    source: Table | None,
-    where: sql.Composable,
+    snapshot: Snapshot, value: Callable[[Aggregate], sql.Composable], source: Table | None, where: sql.Composable
 ) -> dict[str, str]:
     """Return the sums of values of `source`; without it, of each accumulate table itself."""
     found = dict[str, str]()
