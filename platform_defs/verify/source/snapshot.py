@@ -72,32 +72,25 @@ class Snapshot:
         """
         key = [("_key", pa.string())] if table.disposition == "upsert" else []
         schema = pa.schema([*self.versions.columns, *key, *OWN])
-        query = sql.SQL("SELECT {} FROM {} WHERE {} AND {} ORDER BY _partition, _offset").format(
-            selected(schema.names, self.versions.as_text), table_of(table), self._of_this_log(), self.of_batches()
-        )
-        return Ordered(self._batches(query, schema, table.name, self.versions.as_text), schema)
+        where = sql.SQL("{} AND {} ORDER BY _partition, _offset").format(self._of_this_log(), self.of_batches())
+        return Ordered(self._select(table, schema, self.versions.as_text, where), schema)
 
     def rows_of_keys(self, table: Table, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Return an upsert's rows for these keys: the columns of `rows`, _batch_id."""
         schema = pa.schema([*self.versions.columns, ("_key", pa.string()), *OWN, ("_batch_id", pa.int64())])
-        query = sql.SQL("SELECT {} FROM {} WHERE _key = ANY({}) AND {}").format(
-            selected(schema.names, self.versions.as_text), table_of(table), sql.Literal(list(keys)), self._of_this_log()
-        )
-        return self._batches(query, schema, table.name, self.versions.as_text)
+        where = sql.SQL("_key = ANY({}) AND {}").format(sql.Literal(list(keys)), self._of_this_log())
+        return self._select(table, schema, self.versions.as_text, where)
 
     def accumulated(self, table: Table) -> Iterator[pa.RecordBatch]:
         """Return an accumulate table's rows, in any order."""
-        schema = pa.schema(columns_of(table))
-        query = sql.SQL("SELECT {} FROM {}").format(selected(schema.names, text_columns(table)), table_of(table))
-        return self._batches(query, schema, table.name, text_columns(table))
+        return self._select(table, pa.schema(columns_of(table)), text_columns(table), sql.SQL("true"))
 
     def rows_of_lost_history(self, table: Table) -> Iterator[pa.RecordBatch]:
         """Return the row table's rows from a log that no longer exists: contract columns, _partition, _offset."""
-        schema = pa.schema([*columns_of(table), *OWN])
-        query = sql.SQL("SELECT {} FROM {} WHERE NOT ({})").format(
-            selected(schema.names, text_columns(table)), table_of(table), self._of_this_log()
-        )
-        return self._batches(query, schema, table.name, text_columns(table)) if self.lost else iter(())
+        if not self.lost:
+            return iter(())
+        schema, where = pa.schema([*columns_of(table), *OWN]), sql.SQL("NOT ({})").format(self._of_this_log())
+        return self._select(table, schema, text_columns(table), where)
 
     def dead_letters(self) -> Iterator[DeadLetter]:
         """Return the pipeline's dead letters from the log that exists now, ordered by (partition, offset)."""
@@ -267,12 +260,17 @@ class Snapshot:
             return ordered(texts)
         return [text for part in parts for text in self.in_order(table, column, part)]
 
-    def _batches(
-        self, query: sql.Composed | str, schema: pa.Schema, table: str, as_text: AsText
+    def _select(
+        self, table: Table, schema: pa.Schema, as_text: AsText, where: sql.Composable
     ) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a table for which `where` holds."""
+        names = selected(schema.names, as_text)
+        query = sql.SQL("SELECT {} FROM {} WHERE {}").format(names, table_of(table), where)
+        return self._batches(query.as_string(self._connection), schema, table.name, as_text)
+
+    def _batches(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
         """Return the rows of a query in this snapshot, over a connection of its own, open until they are read."""
-        text = query if isinstance(query, str) else query.as_string(self._connection)
-        found = read_ahead(self._read(text, schema, table, as_text), _AHEAD)
+        found = read_ahead(self._read(query, schema, table, as_text), _AHEAD)
         self._open.callback(found.close)
         return found
 
