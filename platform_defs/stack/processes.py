@@ -205,14 +205,10 @@ def failed(name: str, logs: Sequence[Path]) -> ServerFailed:
     """Return the error for a server that ended during startup, or did not answer in time."""
     shown = max(logs, key=lambda log: log.stat().st_mtime if log.exists() else 0)
     lines = shown.read_text(errors="replace").splitlines()[-8:] if shown.exists() else []
-    kind = PortTaken if any(IN_USE in line for line in lines) else ServerFailed
-    return kind("\n".join([f"{name} did not start{_cause(lines)}. The last lines of {shown}:", *lines]))
-
-
-def _cause(lines: Iterable[str]) -> str:
-    text = "\n".join(lines)
-    if "No space left" in text:
-        return ": the disk is full; free some space, or set TIDEGATE_HOME to a folder on another disk"
-    if IN_USE in text:
-        return ": another program uses its port; try again"
-    return ""
+    in_use, cause = any(IN_USE in line for line in lines), ""
+    if any("No space left" in line for line in lines):
+        cause = ": the disk is full; free some space, or set TIDEGATE_HOME to a folder on another disk"
+    elif in_use:
+        cause = ": another program uses its port; try again"
+    kind = PortTaken if in_use else ServerFailed
+    return kind("\n".join([f"{name} did not start{cause}. The last lines of {shown}:", *lines]))

@@ -42,7 +42,9 @@ class UnsentFiles:
             whole = os.fstat(file).st_size
             try:
                 for message in messages:
-                    _write(file, to_line(message))
+                    line = to_line(message)
+                    while line:
+                        line = line[os.write(file, line) :]
                 os.fsync(file)
             except BaseException:  # the disk may be full: no torn line may precede later ones
                 os.ftruncate(file, whole)
@@ -111,11 +113,6 @@ def _locked(path: Path, flags: int) -> Generator[int]:
                 return
         finally:
             os.close(file)
-
-
-def _write(file: int, line: bytes) -> None:
-    while line:
-        line = line[os.write(file, line) :]
 
 
 def _sync(folder: Path) -> None:
