@@ -90,8 +90,8 @@ def _with_ports(home: Path, kept: Sequence[Server], missing: Sequence[int], prog
     reserved = {port for one in kept for port in (one.port, one.controller_port, one.internal_port) if port}
     cluster = load_cluster(home)
     # Several controllers have to find each other at their first ports. A single one may move: it elects itself.
-    several = cluster is not None and len(cluster.voters) > 1
-    controllers = dict(enumerate(cluster.controller_ports, start=1)) if cluster and several else dict[int, int]()
+    first_ports = cluster.controller_ports if cluster and len(cluster.voters) > 1 else ()
+    controllers = dict(enumerate(first_ports, start=1))
     reserved.update(controllers.values())
 
     def port(had: int | None) -> int:

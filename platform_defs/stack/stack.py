@@ -243,12 +243,12 @@ def _kafka_status(chosen: Settings, kept: Sequence[state.Server]) -> KafkaStatus
         return KafkaStatus(chosen.kafka_bootstrap_servers, embedded=False)
     brokers = list[BrokerStatus]()
     for number, one in enumerate(kept, start=1):
-        running = {"address": f"127.0.0.1:{one.port}", "pid": one.pid}
         runs = state.broker_runs(chosen.home, kept, number)
-        brokers.append(BrokerStatus(**(running if runs else {}), id=number, rack=rack_of(number)))
+        address, pid = (f"127.0.0.1:{one.port}", one.pid) if runs else (None, None)
+        brokers.append(BrokerStatus(address, pid, id=number, rack=rack_of(number)))
     first = next((one for one in brokers if one.address), None)
-    address = ",".join(f"127.0.0.1:{one.port}" for one in kept) if first else None
-    return KafkaStatus(address, first.pid if first else None, brokers=tuple(brokers))
+    addresses = ",".join(f"127.0.0.1:{one.port}" for one in kept) if first else None
+    return KafkaStatus(addresses, first.pid if first else None, brokers=tuple(brokers))
 
 
 def _status(own: str | None, server: state.Server, path: Path, url: Callable[[int], str]) -> ServerStatus:

@@ -114,8 +114,8 @@ class UnsentSink:
         self._waiting, self._size = [], 0
 
     def _add_all(self, failed: Iterable[Aborted]) -> None:
-        for attempt, error, partition in failed:
-            failure = error
+        for attempt, reported, partition in failed:
+            failure = reported
             if failure.outcome == "poison" and partition is not None:
                 # Brokers refuse a batch as a whole, for its size or for one message in it: `unsent send` finds the bad
                 # message by sending each alone. What librdkafka refused has no partition yet.
