@@ -105,8 +105,9 @@ class _FieldValidator:
                 raise NotTheType("SchemaNotCompatible")
             return
         last = self.path[-1]
-        wrapped = last.message_type.fields_by_number.get(1) if last.message_type is not None else None
-        if wrapped and last.message_type.full_name in WRAPPERS and item.type.kind not in _WHOLE:
+        inner = last.message_type
+        wrapped = inner.fields_by_number.get(1) if inner is not None and inner.full_name in WRAPPERS else None
+        if wrapped and item.type.kind not in _WHOLE:
             _refuse(last.is_repeated)
             self.path.append(wrapped)
         last = self.path[-1]
