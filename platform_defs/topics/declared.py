@@ -96,25 +96,20 @@ def _merged(topic: str, sources: list[_Source]) -> Declared:
             values.setdefault(key, value)
             places.setdefault(key, source.place(key))
     partitions, factor = values.get("partitions"), values.get("replicationFactor")
+    orders = {
+        one.keys.key_order or ("strict" if one.reader and one.reader.disposition == "upsert" else "none")
+        for one in sources
+    }
+    config = {key.removeprefix("config."): value for key, value in values.items() if key.startswith("config.")}
     return Declared(
         topic,
         partitions=partitions if isinstance(partitions, int) else None,
         replication_factor=factor if isinstance(factor, int) else None,
-        config={k.removeprefix("config."): _text(v) for k, v in values.items() if k.startswith("config.")},
-        key_order="strict" if any(map(_needs_order, sources)) else "none",
+        config={key: None if value is None else str(value) for key, value in config.items()},
+        key_order="strict" if "strict" in orders else "none",
         readers=tuple(source.reader for source in sources if source.reader),
         places=places,
     )
-
-
-def _needs_order(source: _Source) -> bool:
-    if source.keys.key_order is not None:
-        return source.keys.key_order == "strict"
-    return source.reader is not None and source.reader.disposition == "upsert"
-
-
-def _text(value: int | str | None) -> str | None:
-    return None if value is None else str(value)
 
 
 def _contradictions(sources: list[_Source]) -> list[Violation]:

@@ -129,9 +129,12 @@ def same_cluster(observed: Observed, evidence: Evidence) -> Iterator[Violation]:
     """Refuse a cluster other than the ledger's."""
     first = evidence.first_cluster
     if first is not None and first != observed.cluster_id:
-        message = f"the ledger's topics are in cluster {first}, but this is cluster {observed.cluster_id}. Correct "
-        message += "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS; or, if this cluster replaces the other one: tidegate topics "
-        yield Violation("refuse", "same_cluster", "", f"{message}apply --new-cluster {observed.cluster_id}")
+        message = (
+            f"the ledger's topics are in cluster {first}, but this is cluster {observed.cluster_id}. Correct "
+            "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS; or, if this cluster replaces the other one: tidegate topics apply "
+            f"--new-cluster {observed.cluster_id}"
+        )
+        yield Violation("refuse", "same_cluster", "", message)
 
 
 def cluster_known(plan: Plan, evidence: Evidence) -> Iterator[Violation]:

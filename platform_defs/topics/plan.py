@@ -6,7 +6,6 @@ Only declared keys are compared. No step removes partitions, deletes a topic, or
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from platform_defs.kafka.observed import Replicas
 from platform_defs.topics.declared import Declared, created
 from platform_defs.topics.observed import Observed, ObservedTopic, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
@@ -60,12 +59,8 @@ def _partitions(declared: Declared, there: ObservedTopic, observed: Observed) ->
         new = tuple(added(replicas, more, len(replicas[0]), observed.brokers)) if placed else None
         steps.append(AddPartitions(declared.topic, len(replicas), declared.partitions, new))
         replicas += new or ()
-    return steps if factor is None else [*steps, *_reassigned(declared.topic, replicas, factor, observed)]
-
-
-def _reassigned(topic: str, replicas: list[Replicas], factor: int, observed: Observed) -> list[Step]:
-    if all(len(one) == factor and spread_over(one, observed.brokers) for one in replicas):
-        return []
+    if factor is None or all(len(one) == factor and spread_over(one, observed.brokers) for one in replicas):
+        return steps
     wanted = replaced(replicas, factor, observed.brokers)
     moves = [Move(n, *pair) for n, pair in enumerate(zip(replicas, wanted, strict=True)) if pair[0] != pair[1]]
-    return [Reassign(topic, tuple(moves))]
+    return [*steps, Reassign(declared.topic, tuple(moves))]

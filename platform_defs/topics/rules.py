@@ -18,11 +18,9 @@ TOMBSTONES, DELAY = "delete.retention.ms", "min.compaction.lag.ms"
 Rule = Callable[[Declared, Observed], Iterator[Violation]]
 
 
-def said(
-    declared: Declared, severity: Severity, rule: str, message: str, *keys: str, topic: str | None = None
-) -> Violation:
+def said(declared: Declared, severity: Severity, rule: str, message: str, *keys: str) -> Violation:
     """Return a violation at the place of the first of `keys` that is declared."""
-    return Violation(severity, rule, topic or declared.topic, message, declared.place(*keys))
+    return Violation(severity, rule, declared.topic, message, declared.place(*keys))
 
 
 def replication_fits(declared: Declared, observed: Observed) -> Iterator[Violation]:
@@ -48,17 +46,17 @@ def writable(declared: Declared, observed: Observed) -> Iterator[Violation]:
     keys = (f"config.{ISR}", "replicationFactor")
     if least > factor:
         message = (
-            f"{ISR} {least} is more than the {plural(factor, 'replica')} of {declared.topic}: Kafka 4.3 treats it "
+            f"{ISR} {least} is more than the {plural(factor, 'replica')} of {declared.topic}: Kafka 4.3 treats it as "
+            f"{factor}, so fewer brokers hold a write than is declared; older versions may refuse every write with "
+            f"acks=all. Write {ISR} {max(1, factor - 1)}, or a larger replicationFactor"
         )
-        message += f"as {factor}, so fewer brokers hold a write than is declared; older versions may refuse every "
-        message += f"write with acks=all. Write {ISR} {max(1, factor - 1)}, or a larger replicationFactor"
         yield said(declared, "refuse", "writable", message, *keys)
     elif least == factor > 1:
         message = (
-            f"{ISR} {least} equals the number of replicas ({factor}) of {declared.topic}: one broker down stops "
-            "every write with "
+            f"{ISR} {least} equals the number of replicas ({factor}) of {declared.topic}: one broker down stops every "
+            f"write with acks=all. Write {ISR} {factor - 1}"
         )
-        yield said(declared, "warn", "writable", f"{message}acks=all. Write {ISR} {factor - 1}", *keys)
+        yield said(declared, "warn", "writable", message, *keys)
 
 
 def durable(declared: Declared, observed: Observed) -> Iterator[Violation]:
@@ -126,13 +124,15 @@ def compaction_fits(declared: Declared, observed: Observed) -> Iterator[Violatio
     if _compacts(wanted) and not _compacts(before) and appended:
         message = (
             f"{POLICY} {wanted} keeps only one message of each key, but {appended[0]} appends a row for every message: "
+            "messages not read yet would be lost. Leave it delete, or make the table upsert"
         )
-        message += "messages not read yet would be lost. Leave it delete, or make the table upsert"
         yield said(declared, "refuse", "compaction_fits", message, f"config.{POLICY}")
-    ages = not _compacts(wanted) or (_deletes(wanted) and not _deletes(before))
+    ages = not _compacts(wanted) or ("delete" in wanted and "delete" not in (before or ""))
     if _compacts(before) and ages and upserted:
-        message = f"{POLICY} {wanted} deletes the latest messages of keys by age, and the table of "
-        message += f"{upserted[0]} is built from them: it could not be rebuilt. Leave it {before}"
+        message = (
+            f"{POLICY} {wanted} deletes the latest messages of keys by age, and the table of {upserted[0]} is built "
+            f"from them: it could not be rebuilt. Leave it {before}"
+        )
         yield said(declared, "refuse", "compaction_fits", message, f"config.{POLICY}")
 
 
@@ -168,20 +168,19 @@ def over_racks(declared: Declared, observed: Observed) -> Iterator[Violation]:
     narrow = [n for n, one in enumerate(there.replicas if there else ()) if not spread_over(one, observed.brokers)]
     if narrow:
         moves = "The plan moves them" if declared.replication_factor else "Declare replicationFactor to have them moved"
-        which = f"{noun_for(len(narrow), 'partition')} {_some(narrow)} of {declared.topic}"
+        some = ", ".join(map(str, narrow[:5])) + (f" and {len(narrow) - 5} more" if len(narrow) > 5 else "")
         message = (
-            f"{which}: the replicas are in fewer racks than possible, so one rack down could take all of them offline. "
+            f"{noun_for(len(narrow), 'partition')} {some} of {declared.topic}: the replicas are in fewer racks than "
+            f"possible, so one rack down could take all of them offline. {moves}"
         )
-        yield said(declared, "warn", "over_racks", message + moves, "replicationFactor")
+        yield said(declared, "warn", "over_racks", message, "replicationFactor")
 
 
 def known_setting(declared: Declared, observed: Observed) -> Iterator[Violation]:
     """Refuse settings that Kafka does not have; a described topic shows all names."""
-    known = next((topic.effective.keys() for topic in observed.topics.values() if topic.effective), None)
-    for name in declared.config if known is not None else ():
-        if name not in (known or ()):
-            message = f"this Kafka has no topic setting {name}"
-            yield said(declared, "refuse", "known_setting", message, f"config.{name}")
+    known = next((topic.effective for topic in observed.topics.values() if topic.effective), declared.config)
+    for name in (name for name in declared.config if name not in known):
+        yield said(declared, "refuse", "known_setting", f"this Kafka has no topic setting {name}", f"config.{name}")
 
 
 def names_apart(topics: Mapping[str, Declared], observed: Observed) -> Iterator[Violation]:
@@ -190,8 +189,11 @@ def names_apart(topics: Mapping[str, Declared], observed: Observed) -> Iterator[
     for name, declared in topics.items():
         other = taken.setdefault(name.replace(".", "_"), name)
         if other != name and name not in observed.names:
-            message = f"{name} and {other} differ only by '.' and '_', which are equal in Kafka's metric names: "
-            yield said(declared, "refuse", "names_apart", f"{message}Kafka refuses the second. Choose another name")
+            message = (
+                f"{name} and {other} differ only by '.' and '_', which are equal in Kafka's metric names: Kafka "
+                "refuses the second. Choose another name"
+            )
+            yield said(declared, "refuse", "names_apart", message)
 
 
 RULES: tuple[Rule, ...] = (
@@ -234,11 +236,3 @@ def _is_about(declared: Declared, observed: Observed, *keys: str) -> bool:
 
 def _compacts(policy: str | None) -> bool:
     return "compact" in (policy or "")
-
-
-def _deletes(policy: str | None) -> bool:
-    return "delete" in (policy or "")
-
-
-def _some(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers[:5])) + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")

@@ -108,10 +108,7 @@ def list_topics(topics: Topics) -> TopicList:
     sizes = Counter[str]()
     for (name, _, _), size in (bytes_of or {}).items():
         sizes[name] += size
-    found = (
-        _hidden(one, refused[name]) if name in refused else _listed(one, observed, declared=name in message.topics)
-        for name, one in every.items()
-    )
+    found = (_listed(one, observed, refused.get(name), declared=name in message.topics) for name, one in every.items())
     sized = (
         replace(one, size=sizes[one.topic]) if bytes_of is not None and one.topic_id is not None else one
         for one in found
@@ -161,10 +158,10 @@ def propose_deletion(topics: Topics, topic: str) -> Deletion:
     evidence = Witness(topics.admin.options, topics.ledger).of_deletion(topic, observed)
     for violation in same_cluster(observed, evidence):
         raise BadInput(violation.message)
-    unknown = (
-        f"cannot tell whether pipelines have unread messages in it: {evidence.unknown}" if evidence.unknown else ""
-    )
-    if not unknown and evidence.first_cluster is None:
+    unknown = ""
+    if evidence.unknown:
+        unknown = f"cannot tell whether pipelines have unread messages in it: {evidence.unknown}"
+    elif evidence.first_cluster is None:
         unknown = f"the ledger does not know this cluster ({observed.cluster_id}), nor which pipelines read from it"
     view = KafkaBroker(topics.admin.options).describe(topic)
     return Deletion(
@@ -177,17 +174,13 @@ def propose_deletion(topics: Topics, topic: str) -> Deletion:
     )
 
 
-def _hidden(one: Declared, why: TidegateError) -> ListedTopic:
-    """Return a topic that this user may not see, or not its settings."""
-    place, pipelines = one.place(), tuple(reader.pipeline for reader in one.readers)
-    file, line = place and place.file, place and place.line
-    return ListedTopic(
-        topic=one.topic, topic_id=None, state="hidden", file=file, line=line, pipelines=pipelines, problem=str(why)
-    )
-
-
-def _listed(one: Declared, observed: Observed, *, declared: bool) -> ListedTopic:
+def _listed(one: Declared, observed: Observed, hidden: TidegateError | None, *, declared: bool) -> ListedTopic:
+    """Return the topic. `hidden`: why this user may not see it, or not its settings."""
     there, place = observed.topics.get(one.topic), one.place()
+    pipelines = tuple(reader.pipeline for reader in one.readers)
+    if hidden is not None:
+        file, line = place and place.file, place and place.line
+        return ListedTopic(one.topic, None, "hidden", file, line, pipelines, problem=str(hidden))
     planned = declared or there is None
     changes = tuple(step.sentence() for step in plan_of([one], observed).steps) if planned else ()
     missing: State = "missing" if there is None else "not_declared"
@@ -197,7 +190,7 @@ def _listed(one: Declared, observed: Observed, *, declared: bool) -> ListedTopic
         state=missing if there is None or not declared else "differs" if changes else "as_declared",
         file=place and place.file,
         line=place and place.line,
-        pipelines=tuple(reader.pipeline for reader in one.readers),
+        pipelines=pipelines,
         partitions=len(there.partitions) if there else None,
         replication_factor=there.replication_factor if there else None,
         config=dict(there.overrides) if there else {},
@@ -233,7 +226,7 @@ def _add(path: Path, entry: str) -> None:
     try:
         read_topics_file(path.parent, content)
     except BadInput as error:
-        wrong = f"the entry cannot be appended to the file ({error.problem}). Add it by hand:\n{entry}"
+        wrong = f"the entry cannot be appended to the file ({error.problem}). Add it yourself:\n{entry}"
         raise BadInput(wrong, file=str(path), line=error.line) from error
     beside = path.with_name(f".{NAME}.{os.getpid()}")
     beside.write_text(content, encoding="utf-8")

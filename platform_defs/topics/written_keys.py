@@ -1,8 +1,7 @@
-"""The partitioner that wrote a topic's keys: found from some of its newest messages, since Kafka does not record it."""
+"""The partitioner that wrote a topic's keys: found from its newest messages, since Kafka does not record it."""
 
 import time
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,10 +57,9 @@ def partitioner_kept(topics: Mapping[str, Declared], samples: Mapping[str, Sampl
                 right = "keyed" if written == "murmur2" else "keyed-crc32"
                 message = (
                     f"keys of {topic} were partitioned by {written}, but producers under the contract of "
-                    f"{reader.pipeline} "
+                    f"{reader.pipeline} use {reader.partitioner}: they would put later messages of a key into another "
+                    f"partition than earlier ones. Write producerOptions {{partitioner: {right}}}"
                 )
-                message += f"use {reader.partitioner}: they would put later messages of a key into another partition "
-                message += f"than earlier ones. Write producerOptions {{partitioner: {right}}}"
                 yield said(topics[topic], "warn", "partitioner_kept", message)
 
 
@@ -105,7 +103,12 @@ def sample_keys(options: Mapping[str, str], topics: Mapping[str, ObservedTopic])
         found = []  # no right to read, or no answer: the keys' partitioner stays unknown
     finally:
         consumer.close()
-    return {name: _sample(name, len(there.partitions), found) for name, there in topics.items()}
+    samples = dict[str, Sample]()
+    for name, there in topics.items():
+        mine = [message for message in found if message.topic() == name]
+        keys = {key: int(message.partition() or 0) for message in mine if isinstance(key := message.key(), bytes)}
+        samples[name] = Sample(len(there.partitions), keys, sum(message.key() is None for message in mine))
+    return samples
 
 
 def _beginnings(consumer: Consumer, topics: Mapping[str, ObservedTopic]) -> list[tuple[TopicPartition, int]]:
@@ -137,13 +140,6 @@ def _read(consumer: Consumer, places: Sequence[tuple[TopicPartition, int]]) -> l
             if error is None:
                 found.append(message)
     return found
-
-
-def _sample(topic: str, partitions: int, found: Sequence[Message]) -> Sample:
-    mine = [message for message in found if message.topic() == topic]
-    keyless = Counter(message.key() is None for message in mine)[True]
-    keys = {key: int(message.partition() or 0) for message in mine if isinstance(key := message.key(), bytes)}
-    return Sample(partitions, keys, keyless)
 
 
 def murmur2(key: bytes) -> int:

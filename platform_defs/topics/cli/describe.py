@@ -116,7 +116,7 @@ def _print_settings(found: TopicDescription, *, every: bool) -> None:
 
 
 def _value(setting: Setting) -> str | None:
-    """Return the value as Kafka has it, and a time in days or hours beside it."""
+    """Return the value as Kafka has it, followed by a time in days or hours."""
     if setting.name == "retention.ms" and setting.value == "-1":
         return "-1 (unlimited)"
     is_time = setting.name.endswith(".ms") and (setting.value or "").isdecimal()

@@ -146,22 +146,19 @@ class News:
 
     def among(self, seen: Sequence[dg.AssetObservation], now: float) -> list[dg.AssetObservation]:
         """Return the observations that are to be recorded `now` (seconds since the epoch)."""
-        found = [item for item in seen if self._is_news(item, now)]
-        self._recorded |= {item.asset_key: (now, item.metadata) for item in found}
+        found = list[dg.AssetObservation]()
+        for item in seen:
+            when, metadata = self._recorded.get(item.asset_key, (0.0, {}))
+            if now - when > REPEATED or metadata != item.metadata:
+                found.append(item)
+                self._recorded[item.asset_key] = now, item.metadata
         return found
-
-    def _is_news(self, item: dg.AssetObservation, now: float) -> bool:
-        when, metadata = self._recorded.get(item.asset_key, (0.0, {}))
-        return now - when > REPEATED or metadata != item.metadata
 
 
 def next_page(topics: Sequence[str], cursor: str | None) -> tuple[Sequence[str], str]:
     """Return at most PAGE topics, those after the last one of the page before, and the cursor of the next page."""
-    after = cursor or ""
     ordered = sorted(topics)
-    page = [topic for topic in ordered if topic > after][:PAGE]
-    if not page:
-        page = ordered[:PAGE]
+    page = [topic for topic in ordered if topic > (cursor or "")][:PAGE] or ordered[:PAGE]
     return page, "" if not page or page[-1] == ordered[-1] else page[-1]
 
 
@@ -206,27 +203,20 @@ def _observation(
     """Return the observation. Dagster plots every number: settings are text, and the partitions' contents are a table
     and two sums.
     """
-    partitions = view.partitions.values()
+    partitions, retention = view.partitions.values(), int(facts["retention_ms"])
+    settings = {"retention" if name == "retention_ms" else name: str(value) for name, value in facts.items()}
+    settings["retention"] = "unlimited" if retention == -1 else span(retention)  # a time: "7 days"
+    if facts["retention_bytes"] == -1:
+        settings["retention_bytes"] = "unlimited"
     metadata = {
         "messages": sum(held.end - held.low for held in partitions),
         "end_offsets": sum(held.end for held in partitions),
         "offsets": _offsets_table(view),
         **groups,
-        **_settings(facts),
+        **settings,
         "topic_id": view.topic_id,
     }
     return dg.AssetObservation(topic_key(view.topic, prefix), metadata=metadata)
-
-
-def _settings(facts: Facts) -> dict[str, str]:
-    """Return the topic's settings as text, `retention_ms` as a time: "7 days"."""
-    found = dict[str, str]()
-    for name, value in facts.items():
-        if name == "retention_ms":
-            found["retention"] = "unlimited" if value == -1 else span(int(value))
-        else:
-            found[name] = "unlimited" if name == "retention_bytes" and value == -1 else str(value)
-    return found
 
 
 def _offsets_table(view: TopicView) -> dg.TableMetadataValue:
