@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
@@ -39,7 +38,7 @@ class Examination:
     contracts: Contracts
     spark_master: str | None
     home: Path
-    dagster_url: str | None = field(default=None, repr=False)  # None: Dagster's storage is beside the ledger
+    dagster_url: str | None = field(default=None, repr=False)  # None: Dagster's storage is next to the ledger
     write: str | None = None
     seconds: float = 3.0
 
@@ -51,7 +50,7 @@ class Examination:
             "pipelines": self._pipelines,
             "spark": self._spark,
             "java": self._java,
-            "disk": partial(_disk, self.home),
+            "disk": self._disk,
         }
         limit = self.seconds * UNANSWERED
         advice = "Check whether it hangs, and what is on the path to it: a firewall, a pooler, DNS."
@@ -84,7 +83,13 @@ class Examination:
         try:
             seen = look(self.postgres_url, self.seconds)
         except TidegateError as refused:
-            return [_no_postgres(refused)]
+            message = " ".join(str(refused.__cause__ or refused).split())  # libpq's, which never contains the password
+            advice = (
+                "Correct TIDEGATE_POSTGRES_URL (host, port, user, password, database, sslmode), start the server "
+                "(tidegate stack up for the embedded one), or allow access to it (listen_addresses, pg_hba.conf, a "
+                "firewall)."
+            )
+            return [Subject("postgres", "connection").error(f"Postgres cannot be used: {message}", advice)]
         return [
             *of_postgres.server(seen.vitals),
             *of_postgres.ledger(seen.ledger, seen.vitals),
@@ -149,6 +154,10 @@ class Examination:
         except BadInput as missing:
             return [Subject("java", "java").error("Spark needs Java, and no suitable one was found.", str(missing))]
 
+    def _disk(self) -> list[Finding]:
+        there = next(folder for folder in (self.home, *self.home.parents) if folder.exists())
+        return [machine.disk(str(self.home), shutil.disk_usage(there).free)]
+
 
 def _not_running(system: str) -> Finding:
     name = system.capitalize()
@@ -157,20 +166,6 @@ def _not_running(system: str) -> Finding:
         f"The embedded {name} is not running, and no other is configured.",
         f"Start it (tidegate stack up), or set {variable}.",
     )
-
-
-def _no_postgres(refused: TidegateError) -> Finding:
-    message = " ".join(str(refused.__cause__ or refused).split())  # libpq's own words, which never contain the password
-    return Subject("postgres", "connection").error(
-        f"Postgres cannot be used: {message}",
-        "Correct TIDEGATE_POSTGRES_URL (host, port, user, password, database, sslmode), start the server (tidegate "
-        "stack up for the embedded one), or allow access to it (listen_addresses, pg_hba.conf, a firewall).",
-    )
-
-
-def _disk(home: Path) -> list[Finding]:
-    there = next(folder for folder in (home, *home.parents) if folder.exists())
-    return [machine.disk(str(home), shutil.disk_usage(there).free)]
 
 
 def at_once(checks: Mapping[str, Callable[[], T]], seconds: float) -> dict[str, T | None]:

@@ -86,7 +86,11 @@ class KafkaExamination:
         if self.write is None:
             yield trials.not_written()
             return
-        written = self._written(options, self.write)
+        state = topic_states(options, [self.write], self.seconds)[self.write]
+        if isinstance(state, TopicTrouble):
+            written = Written(self.write, problem=f"{state.kind.replace('_', ' ')} {state.error}".strip())
+        else:
+            written = Trial(options, self.seconds).write(self.write)
         problem = None
         if written.problem is None and written.partition is not None:
             place = Place(written.topic, written.partition, offset=written.offset)
@@ -94,12 +98,6 @@ class KafkaExamination:
         yield trials.writing(written, problem)
         if written.behind is not None:
             yield clock(written.behind, f"that of the broker that leads {written.topic}")
-
-    def _written(self, options: Mapping[str, str], topic: str) -> Written:
-        state = topic_states(options, [topic], self.seconds)[topic]
-        if isinstance(state, TopicTrouble):
-            return Written(topic, problem=f"{state.kind.replace('_', ' ')} {state.error}".strip())
-        return Trial(options, self.seconds).write(topic)
 
 
 def _throttled(options: Mapping[str, str]) -> Iterator[Finding]:

@@ -78,7 +78,7 @@ def _no_state(look: TopicLook, trouble: TopicTrouble) -> Finding:
             f"Grant Read, Describe and DescribeConfigs on the topic {look.topic} (kafka-acls.sh).",
         )
     return Subject("topics", look.topic).error(
-        f"Kafka did not answer when asked about {look.topic}, {of} ({trouble.error}).",
+        f"Kafka did not answer the request to describe {look.topic}, {of} ({trouble.error}).",
         "Fix the findings about the brokers' addresses first: a broker that does not answer may lead its partitions.",
     )
 

@@ -15,7 +15,8 @@ MAX_ROUNDS = 1_000_000  # of hashing that a server may request
 
 def log_in(conversation: Conversation, options: Mapping[str, str]) -> None:
     """Log in with librdkafka's `options`. Raises Stopped; `login_untried` for what only librdkafka supports."""
-    mechanism = mechanism_of(options)
+    # The default is GSSAPI; `sasl.mechanism` and `sasl.mechanisms` are the same option.
+    mechanism = (options.get("sasl.mechanism") or options.get("sasl.mechanisms") or "GSSAPI").upper()
     code, offered = conversation.mechanisms(mechanism)
     if code == NO_SASL_HERE:
         raise Stopped("no_login_there", f"error {code} to SaslHandshake")
@@ -28,11 +29,6 @@ def log_in(conversation: Conversation, options: Mapping[str, str]) -> None:
         conversation.authenticate(f"\0{user}\0{password}".encode())
     else:
         _scram(conversation, SCRAM[mechanism], user, password)
-
-
-def mechanism_of(options: Mapping[str, str]) -> str:
-    """Return the mechanism. The default is GSSAPI; `sasl.mechanism` and `sasl.mechanisms` are the same option."""
-    return (options.get("sasl.mechanism") or options.get("sasl.mechanisms") or "GSSAPI").upper()
 
 
 def _scram(conversation: Conversation, algorithm: str, user: str, password: str) -> None:

@@ -47,7 +47,11 @@ def _state(future: "Future[Any]", least: int | None, seconds: float) -> TopicSta
     try:
         found = future.result(timeout=seconds + 1)
     except KafkaException as error:
-        return _trouble(error.args[0])
+        reason: KafkaError = error.args[0]
+        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return TopicTrouble("missing")
+        kind = "no_right" if reason.code() in NO_RIGHT else "no_answer"
+        return TopicTrouble(kind, f"{reason.str()} ({reason.name()})")
     except TimeoutError:
         return TopicTrouble("no_answer", f"no answer within {seconds:g} s")
     allowed = {operation.name.lower() for operation in found.authorized_operations or ()}
@@ -60,12 +64,6 @@ def _state(future: "Future[Any]", least: int | None, seconds: float) -> TopicSta
         least,
         missing,
     )
-
-
-def _trouble(reason: KafkaError) -> TopicTrouble:
-    if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return TopicTrouble("missing")
-    return TopicTrouble("no_right" if reason.code() in NO_RIGHT else "no_answer", f"{reason.str()} ({reason.name()})")
 
 
 def _min_in_sync(future: "Future[Any]", seconds: float) -> int | None:

@@ -28,12 +28,14 @@ class Trial:
         with refusing("a consumer"):
             consumer = Consumer({**self.options, **READING})
         try:
-            consumer.assign([_start(place) for place in left.values()])
+            starts = ((at.topic, at.partition, OFFSET_END if at.offset is None else at.offset) for at in left.values())
+            consumer.assign([TopicPartition(*start) for start in starts])
             deadline = time.monotonic() + self.seconds
             while left and (wait := deadline - time.monotonic()) > 0:
                 if (found := consumer.poll(wait)) is None:
                     continue
-                if (place := left.pop((found.topic() or "", _partition(found)), None)) is not None:
+                partition: int | None = found.partition()
+                if (place := left.pop((found.topic() or "", -1 if partition is None else partition), None)) is not None:
                     answers[place] = _refusal(found.error())
         finally:
             consumer.close()
@@ -48,31 +50,19 @@ class Trial:
             producer = Producer({**self.options, **own})
 
         def note(error: KafkaError | None, message: Any) -> None:
-            written.append(_written(error, message))
+            if error is not None:
+                written.append(Written(message.topic(), problem=_refusal(error)))
+                return
+            kind, stamp = message.timestamp()
+            behind = stamp / 1000 - time.time() if kind == TIMESTAMP_LOG_APPEND_TIME else None
+            written.append(Written(message.topic(), message.partition(), message.offset(), behind=behind))
 
         producer.produce(topic, b"written by tidegate doctor", on_delivery=note)
         producer.flush(self.seconds + 1)
         return written[0] if written else Written(topic, problem=f"no answer within {self.seconds:g} s")
 
 
-def _start(place: Place) -> TopicPartition:
-    return TopicPartition(place.topic, place.partition, OFFSET_END if place.offset is None else place.offset)
-
-
-def _partition(found: Any) -> int:
-    partition: int | None = found.partition()
-    return -1 if partition is None else partition
-
-
 def _refusal(error: KafkaError | None) -> str | None:
     if error is None or error.name() == "_PARTITION_EOF":
         return None
     return f"{error.str()} ({error.name()})"
-
-
-def _written(error: KafkaError | None, message: Any) -> Written:
-    if error is not None:
-        return Written(message.topic(), problem=_refusal(error))
-    kind, stamp = message.timestamp()
-    behind = stamp / 1000 - time.time() if kind == TIMESTAMP_LOG_APPEND_TIME else None
-    return Written(message.topic(), message.partition(), message.offset(), behind=behind)

@@ -54,7 +54,7 @@ def _topic(state: TopicState | TopicTrouble) -> Finding:
         (
             TopicTrouble("no_answer", "timed out"),
             Severity.ERROR,
-            "Kafka did not answer when asked about bank.transfers",
+            "Kafka did not answer the request to describe bank.transfers",
         ),
     ],
 )
