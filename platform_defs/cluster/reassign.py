@@ -155,7 +155,7 @@ class Reassigning:
 
     def begin(self, plan: Reassignment, throttle: int) -> Progress:
         """Begin the parts of the plan that have not started. Raises ChangedMeanwhile, and changes nothing, if the
-        cluster is not as planned; BadInput if another reassignment is under way or a broker is away.
+        cluster is not as planned; BadInput if another reassignment is under way or a broker is unavailable.
         """
         now = self.check(plan)
         if not plan.topics:  # nothing to record in place of the last one, which has a way back

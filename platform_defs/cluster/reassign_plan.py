@@ -26,7 +26,7 @@ class Wanted:
 
 
 def plan(look: Look, wanted: Wanted) -> Reassignment:
-    """Return the plan. Raises BadInput if it cannot be made now: a broker is away, replicas are moving, too few
+    """Return the plan. Raises BadInput if it cannot be made now: a broker is unavailable, replicas are moving, too few
     brokers.
     """
     seen = look.observe()

@@ -27,7 +27,7 @@ from platform_defs.settings.settings import settings
 COMMAND = (sys.executable, "-P", "-m", "platform_defs.groups.child")  # -P: imports nothing of the working directory
 TRIES = 4  # of a query, each by a new process
 PAUSE = 0.5  # seconds between two of them
-ISSUE = ", a known crash while a broker goes away: confluentinc/librdkafka issue 4605"
+ISSUE = ", a known crash while a broker stops: confluentinc/librdkafka issue 4605"
 P = ParamSpec("P")
 T = TypeVar("T")
 

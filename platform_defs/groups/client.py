@@ -111,7 +111,7 @@ class GroupClient:
         """
 
         def ask(admin: Any, some: list[str]) -> dict[str, Future[Any]]:
-            return admin.describe_consumer_groups(some, request_timeout=self._each_try)
+            return admin.describe_consumer_groups(some, request_timeout=self.timeout / TRIES)
 
         found = self._each(names, ask, lambda _, answer: _group(answer), "to describe")
         return {name: one for name, one in found.items() if isinstance(one, TidegateError) or one.state != DEAD}
@@ -126,7 +126,7 @@ class GroupClient:
             for name in some:  # one group a call; all are in flight before the first is waited for
                 wanted = [ConsumerGroupTopicPartitions(name)]
                 asked |= admin.list_consumer_group_offsets(
-                    wanted, require_stable=stable, request_timeout=self._each_try
+                    wanted, require_stable=stable, request_timeout=self.timeout / TRIES
                 )
             return asked
 
@@ -285,10 +285,6 @@ class GroupClient:
                 found[topic] = error
         return found
 
-    @property
-    def _each_try(self) -> float:
-        return self.timeout / TRIES
-
     def _admin(self) -> Any:
         if self._client is None:
             self._client = admin_client(self.options)
@@ -307,7 +303,7 @@ class GroupClient:
         if reason.code() in _MISSING:
             return _Missing(f"Kafka refuses the request {place}: {reason.str()}")
         if reason.code() == KafkaError._NOENT:  # pyright: ignore[reportPrivateUsage]
-            return _NoLeader(f"Kafka names no leader when asked {place}")
+            return _NoLeader(f"Kafka names no leader in answer to the request {place}")
         if reason.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
             return BrokerAway(
                 f"Kafka refuses the request {place}: the offsets are part of an open transaction. Try again once it "
@@ -321,7 +317,7 @@ class GroupClient:
 
     def _away(self, why: str, place: str) -> BrokerAway:
         return BrokerAway(
-            f"Kafka at {self.options['bootstrap.servers']} did not answer when asked {place}: {why}. "
+            f"Kafka at {self.options['bootstrap.servers']} did not answer the request {place}: {why}. "
             f"{settings().kafka_advice}"
         )
 

@@ -95,7 +95,7 @@ def _kept(options: frozenset[tuple[str, str]], _: int) -> KafkaGroups:
 
 
 def survey_groups(client: KafkaGroups) -> GroupSurvey:
-    """Return every group, with one list request and one request per group; if Kafka is away, the `problem`."""
+    """Return every group, with one list request and one request per group; if Kafka is unavailable, the `problem`."""
     try:
         listing, found = read_groups(client)
         bounds = client.bounds({place for one in found for place in one.places})

@@ -221,7 +221,7 @@ class KafkaPartitions:
                     raise refused from error
                 message = client.why(reason)
         raise BrokerAway(
-            f"Kafka at {self.options['bootstrap.servers']} did not answer when asked {place}: {message}. "
+            f"Kafka at {self.options['bootstrap.servers']} did not answer the request {place}: {message}. "
             f"{settings().kafka_advice}"
         )
 

@@ -1,1 +1,1 @@
-"""`tidegate peek` and `tidegate send`: messages of a topic, read and written by hand."""
+"""`tidegate peek` and `tidegate send`: messages of a topic, read and written by a user."""

@@ -73,7 +73,7 @@ class Peek:
     def follow(self) -> Iterator[PeekedMessage]:
         """Yield `messages`, then new messages as they come, of added partitions too; without a start, new ones alone.
 
-        Ends at the limit. Continues after Kafka was away.
+        Ends at the limit. Continues after Kafka was unavailable.
         """
         there, described_at = self._described(), time.monotonic()
         self.position = self._starts(self._held(there), follows=True)

@@ -30,7 +30,7 @@ class ConnectionLog:
 
     @property
     def denied(self) -> KafkaError | None:
-        """The refusal of this user's login, if it is the last error; a broker that went away since replaces it."""
+        """The refusal of this user's login, if it is the last error; that of an unavailable broker replaces it."""
         last = self._last
         return last if last is not None and error_policy.of_kafka(last.name()) is ErrorPolicy.DENIED else None
 
@@ -61,4 +61,4 @@ class ConnectionLog:
 _TOO_LARGE = re.compile(r"Invalid response size (\d+) \(0\.\.(\d+)\): increase receive\.message\.max\.bytes")
 # a TLS alert or handshake of version 3.0 to 3.4 (RFC 8446, 5.1), or a status line
 _OTHER_PROTOCOL = re.compile(rb"[\x15\x16]\x03[\x00-\x04]|HTTP")
-_FRAME = 512  # bytes that librdkafka needs beside the messages
+_FRAME = 512  # bytes that librdkafka needs in addition to the messages

@@ -28,7 +28,7 @@ class Follower(Reader):
     """
 
     def __init__(self, conf: Mapping[str, Any], place: TopicPartition) -> None:
-        """Assign `place` for good: after a second assignment, librdkafka would show the first one's progress."""
+        """Assign `place` permanently: after a second assignment, librdkafka would show the first one's progress."""
         self.fetched = -1
         self._topic, self._partition = place.topic, str(place.partition)
         super().__init__({**conf, **_SHOWN, "stats_cb": self._note})

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from platform_defs.errors import AccessDenied, BadInput, InternalError, TidegateError, error_policy
 from platform_defs.errors.error_policy import ErrorPolicy
-from platform_defs.kafka.client.rights import KINDS, PAGE, Right, commands
+from platform_defs.kafka.client.rights import KINDS, PAGE, Right
 
 REMEDY = "Correct TIDEGATE_KAFKA_* (options, certificates), or the topic's name"
 LOG_IN = (
@@ -33,9 +33,7 @@ def refusal(
     place = f"the request {place}" if place.startswith("to ") else place
     match error_policy.of_kafka(reason.name()):
         case ErrorPolicy.DENIED:
-            grants = commands(reason.name(), needed, options)
-            how = _remedy(reason.name(), grants, options)
-            return AccessDenied(f"Kafka refuses {place}: {message}. {how}")
+            return AccessDenied(f"Kafka refuses {place}: {message}. {remedy(reason, needed, options)}")
         case ErrorPolicy.BAD_INPUT:
             return BadInput(f"Kafka refuses {place}: {message}. {REMEDY}")
         case ErrorPolicy.BUG:
@@ -45,17 +43,19 @@ def refusal(
 
 
 def remedy(reason: KafkaError, needed: Iterable[Right], options: Mapping[str, Any]) -> str:
-    """Return the remedy for an error by which Kafka denies something; "" for any other."""
-    if error_policy.of_kafka(reason.name()) is not ErrorPolicy.DENIED:
+    """Return the remedy for an error by which Kafka denies something; "" for any other.
+
+    It has the commands that grant the rights in `needed` that the error is about; all, if it is about none: Kafka names
+    the cluster if a producer may write to no topic.
+    """
+    code, rights = reason.name(), tuple(needed)
+    if error_policy.of_kafka(code) is not ErrorPolicy.DENIED:
         return ""
-    return _remedy(reason.name(), commands(reason.name(), needed, options), options)
-
-
-def _remedy(code: str, grants: Iterable[str], options: Mapping[str, Any]) -> str:
-    if code not in KINDS:
+    if code not in KINDS:  # a wrong password needs no grant
         failed = getattr(options.get("oauth_cb"), "failure", None)  # tokens.TokenCallback
         return failed or (ENCRYPT if code == "_SSL" else LOG_IN)
-    listed = " && ".join(grants)
+    meant = [right for right in rights if right.kind == KINDS[code]]
+    listed = " && ".join(right.command(options) for right in meant or rights)
     how = f": {listed}" if listed else ""
     return f"Ask a Kafka administrator to grant the right{how} ({PAGE} lists all rights)"
 

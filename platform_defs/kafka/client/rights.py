@@ -1,6 +1,6 @@
 """The rights that a Kafka user needs, as the command lines that grant them: docs/how-to/kafka-rights.md."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,7 +27,8 @@ class Right:
     def command(self, options: Mapping[str, Any]) -> str:
         """Return the command that grants it to the user of `options`, librdkafka's."""
         words = ["kafka-acls.sh", "--bootstrap-server", str(options.get("bootstrap.servers", "...")), "--add"]
-        words += ["--allow-principal", principal(options)]
+        user = options.get("sasl.username") or "..."  # without a user name, the certificate or token has it
+        words += ["--allow-principal", f"User:{user}"]
         words += [word for operation in self.operations for word in ("--operation", operation)]
         return " ".join([*words, f"--{self.kind}", *([] if self.kind == "cluster" else [self.name])])
 
@@ -50,17 +51,3 @@ def to_write(topic: str) -> Right:
 def on_cluster(*operations: str) -> Right:
     """Return operations on the cluster itself."""
     return Right("cluster", "", operations)
-
-
-def principal(options: Mapping[str, Any]) -> str:
-    """Return the Kafka principal for the user of `options`; without a user name, the certificate or token has it."""
-    return f"User:{options.get('sasl.username') or '...'}"
-
-
-def commands(code: str, needed: Iterable[Right], options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the commands that grant the rights in `needed` that the error of this name is about; all, if it is about
-    none: Kafka names the cluster if a producer may write to no topic.
-    """
-    rights = tuple(needed) if code in KINDS else ()  # a wrong password needs no grant
-    meant = [right for right in rights if right.kind == KINDS.get(code)]
-    return tuple(right.command(options) for right in meant or rights)

@@ -1,4 +1,4 @@
-"""`tidegate send`: messages written by hand, checked against the contract before they are sent."""
+"""`tidegate send`: messages written by a user, checked against the contract before they are sent."""
 
 from __future__ import annotations
 
