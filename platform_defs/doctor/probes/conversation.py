@@ -1,4 +1,4 @@
-"""Kafka's protocol without a client, for `tidegate doctor`: a few requests over a connection that the caller has opened.
+"""Kafka's protocol without a client, for `tidegate doctor`: a few requests over a connection that the caller opened.
 
 A Kafka client goes on to advertised addresses, retries, and reports only the last error; the doctor has to know what
 one address answers. The request versions have no tagged fields, and Kafka 1.0 to 4.3 understand them (KIP-896).
