@@ -18,6 +18,7 @@ from platform_defs.doctor.findings.finding import Finding, Subject
 from platform_defs.doctor.kafka_examination import KafkaExamination
 from platform_defs.doctor.probes.connection import connection_problem
 from platform_defs.errors import BadInput, TidegateError
+from platform_defs.kafka.topic_views import KafkaTopics, is_error
 
 T = TypeVar("T")
 UNANSWERED = 10  # times the time-out: for consecutive requests to one system
@@ -115,13 +116,12 @@ class Examination:
 
     def _topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
         """Return the topics' ids; none from another cluster: the brokers of `--bootstrap` may be anywhere."""
-        from platform_defs.doctor.probes.topic_states import topic_ids
-
-        if self.bootstrap is None or self.source == "--bootstrap":
+        if self.bootstrap is None or self.source == "--bootstrap" or not topics:
             return {}
         with suppress(TidegateError):
             options = {**self.options, "bootstrap.servers": self.bootstrap}
-            return topic_ids(options, sorted(topics), self.seconds)
+            described = KafkaTopics(options, self.seconds).described(sorted(topics))
+            return {name: str(one.topic_id) for name, one in described.items() if not is_error(one)}
         return {}
 
     def _daemon(self, beside_the_ledger: Mapping[str, float] | None) -> Finding:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from platform_defs.errors import BrokerAway, TidegateError
@@ -75,13 +75,9 @@ class GroupEvent:
 
 def member_json(member: Member) -> dict[str, Any]:
     """Return a member as every command of `tidegate groups` prints it."""
-    return {
-        "member_id": member.member_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "instance_id": member.instance_id,
-        "partitions": places_json(member.partitions),
-    }
+    document = {**asdict(member), "partitions": places_json(member.partitions)}
+    del document["target"]
+    return document
 
 
 def places_json(places: Iterable[Place]) -> list[dict[str, Any]]:

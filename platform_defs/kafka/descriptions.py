@@ -84,7 +84,7 @@ class KafkaPartitions:
         """Return these topics, or all. Raises TopicMissing for one of `names`, and AccessDenied for one that this user
         may not describe; the error names the right `needed`, Describe by default.
         """
-        message = self._answer("to list the topics", lambda client: client.list_topics(timeout=self._each))
+        message = self._answer("to list the topics", lambda client: client.list_topics(timeout=self.timeout / TRIES))
         wanted = sorted(message.topics) if names is None else list(dict.fromkeys(names))
         if missing := [name for name in wanted if name not in message.topics]:
             self.topic_ids(missing[:1], needed)  # metadata omits topics that may not be described; this call is refused
@@ -112,7 +112,7 @@ class KafkaPartitions:
             return {}
 
         def ask(client: Any) -> dict[str, tuple[int, bool]]:
-            asked = client.describe_configs(resources, request_timeout=self._each)
+            asked = client.describe_configs(resources, request_timeout=self.timeout / TRIES)
             found = {at.name: _unless(_HIDDEN, future) for at, future in asked.items()}
             return {
                 name: (int(config[MINIMUM].value), any(config[f"{one}.replicas"].value for one in (LEADER, FOLLOWER)))
@@ -129,7 +129,7 @@ class KafkaPartitions:
         place = f"to describe the settings of {topic}"
 
         def ask(client: Any) -> tuple[Setting, ...]:
-            entries = client.describe_configs([resource], request_timeout=self._each)[resource].result()
+            entries = client.describe_configs([resource], request_timeout=self.timeout / TRIES)[resource].result()
             return tuple(
                 Setting(name=name, value=entry.value, source=_source(entry.source))
                 for name, entry in sorted(entries.items())
@@ -145,7 +145,7 @@ class KafkaPartitions:
             item.number: BrokerAway(f"{item} has no leader at the moment") for item in partitions
         }
         left: list[Any] = [TopicPartition(item.topic, item.number) for item in partitions if item.leader is not None]
-        each = {"request_timeout": self._each}
+        each = {"request_timeout": self.timeout / TRIES}
 
         def ask(client: Any) -> dict[int, PartitionView | TidegateError]:
             latest: dict[TopicPartition, Any] = dict.fromkeys(left, OffsetSpec.latest())
@@ -167,7 +167,7 @@ class KafkaPartitions:
             return {}
 
         def ask(client: Any) -> dict[str, str]:
-            asked = client.describe_topics(TopicCollection(list(topics)), request_timeout=self._each)
+            asked = client.describe_topics(TopicCollection(list(topics)), request_timeout=self.timeout / TRIES)
             found = {name: _unless(_MISSING, future) for name, future in asked.items()}
             return {name: str(item.topic_id) for name, item in found.items() if item is not None}
 
@@ -192,17 +192,11 @@ class KafkaPartitions:
         errors = {(at.topic, at.partition): error for at, error in found.items() if error is not None}
         return {at: error.str() for at, error in errors.items() if error.code() != KafkaError.ELECTION_NOT_NEEDED}
 
-    @property
-    def _each(self) -> float:
-        return self.timeout / TRIES
-
-    def _client(self, options: Mapping[str, str] | None = None) -> Any:
-        return admin_client({**self.options, **(options or {})})
-
     def _answers(self, broker: Broker) -> bool:
         """Return True if the broker answers. The client knows only this address, so metadata comes only from there."""
         try:
-            return bool(self._client({"bootstrap.servers": broker.address}).list_topics(timeout=ANSWER).brokers)
+            client = admin_client({**self.options, "bootstrap.servers": broker.address})
+            return bool(client.list_topics(timeout=ANSWER).brokers)
         except KafkaException:
             return False
 
@@ -212,7 +206,9 @@ class KafkaPartitions:
         """Return the answer of any broker that a client reaches."""
         message = ""
         for _ in range(TRIES):
-            client = self._client(more)  # kept while it answers: the futures of a collected client are cancelled
+            client = admin_client(
+                {**self.options, **(more or {})}
+            )  # kept while it answers: the futures of a collected client are cancelled
             try:
                 return ask(client)
             except KafkaException as error:

@@ -55,7 +55,7 @@ class KafkaTopics:
             raise
         except TidegateError as refused:
             return dict.fromkeys(names, refused)
-        described = self._described(names)
+        described = self.described(names)
         topics = (one for one in described.values() if not is_error(one))
         led = [
             TopicPartition(one.name, item.id) for one in topics for item in one.partitions if item.leader is not None
@@ -86,7 +86,7 @@ class KafkaTopics:
         names = list(dict.fromkeys(topics))
         if not names:
             return {}
-        described = self._described(names)
+        described = self.described(names)
         wanted = [ConfigResource(ResourceType.TOPIC, name) for name in names if not is_error(described[name])]
         settings = self._configured(wanted) if wanted else {}
         return {name: _facts(described[name], settings.get(name)) for name in names}
@@ -103,8 +103,8 @@ class KafkaTopics:
             self._client, self._made = admin_client(self.options), now
         return self._client
 
-    def _described(self, names: list[str]) -> dict[str, Any]:
-        """Return the description of each topic, or its error."""
+    def described(self, names: list[str]) -> dict[str, Any]:
+        """Return confluent-kafka's description of each topic, or its error."""
         admin = self._admin()
         found = admin.describe_topics(TopicCollection(names), request_timeout=self.timeout)
         return {name: self._answer(future, name) for name, future in found.items()}

@@ -123,7 +123,7 @@ class TopicAdmin(KafkaTopics):
         """Return the existing topics by name, and the errors of others, except missing ones."""
         if not names:
             return {}, {}
-        described = self._described(list(names))
+        described = self.described(list(names))
         there = [name for name, item in described.items() if not is_error(item)]
         wanted = [ConfigResource(ResourceType.TOPIC, name) for name in there] if configured else []
         settings: dict[str, Any] = self._configured(wanted) if wanted else {name: {} for name in there}

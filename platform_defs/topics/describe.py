@@ -120,16 +120,7 @@ class TopicDescription:
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that `tidegate topics describe -o json` prints."""
-        return {
-            "topic": self.topic,
-            "topic_id": self.topic_id,
-            "cluster_id": self.cluster_id,
-            "partitions": [one.to_json() for one in self.partitions],
-            "settings": None if self.settings is None else [asdict(one) for one in self.settings],
-            "contracts": [asdict(one) for one in self.contracts],
-            "groups": None if self.groups is None else [asdict(one) for one in self.groups],
-            "unknown": self.unknown,
-        }
+        return {**asdict(self), "partitions": [one.to_json() for one in self.partitions]}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -28,19 +27,6 @@ def topic_states(
     configured = admin.describe_configs(asked, request_timeout=seconds)
     least = {resource.name: _min_in_sync(future, seconds) for resource, future in configured.items()}
     return {topic: _state(future, least[topic], seconds) for topic, future in described.items()}
-
-
-def topic_ids(options: Mapping[str, str], topics: Sequence[str], seconds: float) -> dict[str, str]:
-    """Return the id of each topic that Kafka describes within `seconds`, by name."""
-    if not topics:
-        return {}
-    admin = admin_client(options)
-    described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=seconds)
-    found = dict[str, str]()
-    for topic, future in described.items():
-        with suppress(KafkaException, TimeoutError):
-            found[topic] = str(future.result(timeout=seconds + 1).topic_id)
-    return found
 
 
 def _state(future: "Future[Any]", least: int | None, seconds: float) -> TopicState | TopicTrouble:
