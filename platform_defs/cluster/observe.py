@@ -36,7 +36,7 @@ class Look:
             moving = pool.submit(self.controllers.reassignments)
             registered = pool.submit(self.controllers.brokers)
             topics = self.partitions.topics()
-            asked = pool.submit(self.partitions.limits, topics.names)
+            asked = pool.submit(self.partitions.limits, list(dict.fromkeys(one.topic for one in topics.partitions)))
             unknown = list[str]()
             known = or_unknown(registered, unknown) or ()
             brokers = self.partitions.asked(known or topics.brokers)

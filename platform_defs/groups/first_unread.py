@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
@@ -29,20 +28,16 @@ ONE_OF_EACH: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class FirstUnread:
-    """The timestamps in ms since the epoch, by partition; None if there is no message at or past the offset, or the
-    message has no timestamp. `problems`: why others are unknown, each reason only once.
+def first_unread(
+    options: Mapping[str, Any], offsets: Mapping[Place, int], seconds: float = SECONDS
+) -> tuple[dict[Place, int | None], tuple[str, ...]]:
+    """Return the timestamp of the first message at or past each offset, in ms since the epoch, by partition; None if
+    there is no message, or it has no timestamp. Then why others are unknown, each reason only once.
+
+    Needs the right Read on the topics.
     """
-
-    timestamps: Mapping[Place, int | None] = field(default_factory=dict[Place, int | None])
-    problems: tuple[str, ...] = ()
-
-
-def first_unread(options: Mapping[str, Any], offsets: Mapping[Place, int], seconds: float = SECONDS) -> FirstUnread:
-    """Return the timestamp of the first message at or past each offset. Needs the right Read on the topics."""
     if not offsets:
-        return FirstUnread()
+        return {}, ()
     with refusing("a consumer", options):
         consumer = Reader({**options, **READING, **ONE_OF_EACH})
     found, problems, until = dict[Place, int | None](), dict[str, None](), time.monotonic() + seconds
@@ -72,4 +67,4 @@ def first_unread(options: Mapping[str, Any], offsets: Mapping[Place, int], secon
         problems[
             f"{len(waiting)} of {plural(len(offsets), 'partition')} returned no message within {seconds:.0f} s"
         ] = None
-    return FirstUnread(timestamps=found, problems=tuple(problems))
+    return found, tuple(problems)

@@ -169,13 +169,14 @@ class Groups:
         found = self._existing(name)
         progress = self._progress(found, self.client.bounds(found.places))
         behind = {one.place: one.committed for one in progress.partitions if one.lag and not one.expired}
-        unread = first_unread(self.client.options, {at: offset for at, offset in behind.items() if offset is not None})
+        offsets = {at: offset for at, offset in behind.items() if offset is not None}
+        timestamps, problems = first_unread(self.client.options, offsets)
         now = time.time()
         seconds = {one.place: 0.0 for one in progress.partitions if one.lag == 0}
-        for place, milliseconds in unread.timestamps.items():
+        for place, milliseconds in timestamps.items():
             if milliseconds is not None:
                 seconds[place] = max(0.0, now - milliseconds / 1000)
-        problems = unread.problems if progress.partitions else (NO_OFFSETS, *unread.problems)
+        problems = problems if progress.partitions else (NO_OFFSETS, *problems)
         return DescribedGroup(progress=progress, seconds=seconds, problems=problems)
 
     def propose_reset(self, name: str, topics: Sequence[str], numbers: Sequence[int], target: Target) -> Reset:

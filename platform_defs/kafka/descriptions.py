@@ -65,10 +65,6 @@ class Topics:
     brokers: tuple[Broker, ...]
     partitions: tuple[Partition, ...]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(item.topic for item in self.partitions))
-
 
 @dataclass(frozen=True)
 class KafkaPartitions:

@@ -54,9 +54,6 @@ class CheckedPlan:
     def refused(self) -> bool:
         return any(violation.severity == "refuse" for violation in self.violations)
 
-    def place(self, topic: str) -> Place | None:
-        return self.declared[topic].place() if topic in self.declared else None
-
 
 @dataclass(frozen=True)
 class StoredPlan:
@@ -136,7 +133,8 @@ class Topics:
         try:
             self.admin.dry_run(checked.plan.steps)
         except BadInput as error:  # Kafka's refusal
-            if (place := checked.place(error.field or "")) is None:
+            declared = checked.declared.get(error.field or "")
+            if declared is None or (place := declared.place()) is None:
                 raise
             what = f"{error.problem}. Nothing was changed"
             raise BadInput(what, file=place.file, line=place.line, field=place.field) from error
