@@ -18,7 +18,7 @@ from platform_defs.kafka.client.rights import to_describe
 from platform_defs.kafka.cluster_admin import KafkaCluster
 from platform_defs.kafka.descriptions import KafkaPartitions, Setting
 from platform_defs.kafka.group_state import partitions_of, total_lag
-from platform_defs.kafka.observed import Partition, Replicas
+from platform_defs.kafka.observed import Partition
 from platform_defs.offsets import PartitionView
 from platform_defs.stack import stack
 from platform_defs.stack.state import kafka_folder
@@ -55,22 +55,9 @@ class DescribedPartition:
     held: PartitionView | None
 
     @property
-    def brokers(self) -> Replicas:
-        return tuple(one.broker for one in self.replicas)
-
-    @property
-    def in_sync(self) -> Replicas:
-        return tuple(one.broker for one in self.replicas if one.in_sync)
-
-    @property
     def messages(self) -> int | None:
         """Offsets from the earliest to the latest; with compaction or control records there are fewer messages."""
         return None if self.held is None else self.held.written - self.held.low
-
-    @property
-    def size(self) -> int | None:
-        """The bytes of the leader's replica; None if not known."""
-        return next((one.size for one in self.replicas if one.broker == self.leader), None)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -83,12 +83,11 @@ def _row(one: DescribedPartition) -> tuple[object, ...]:
     """Return a row of the table of partitions; a dash is unknown."""
     held = one.held
     offsets = (None, None, None) if held is None else (held.low, held.written, one.messages)
-    numbers = [None if number is None else f"{number:,}" for number in (*offsets, one.size)]
-    return (one.number, one.leader, _list(one.brokers), _list(one.in_sync), *numbers)
-
-
-def _list(brokers: tuple[int, ...]) -> str:
-    return ",".join(map(str, brokers))
+    size = next((replica.size for replica in one.replicas if replica.broker == one.leader), None)
+    numbers = [None if number is None else f"{number:,}" for number in (*offsets, size)]
+    replicas = ",".join(str(replica.broker) for replica in one.replicas)
+    in_sync = ",".join(str(replica.broker) for replica in one.replicas if replica.in_sync)
+    return (one.number, one.leader, replicas, in_sync, *numbers)
 
 
 def _print_segments(found: TopicDescription, *, every: bool) -> None:

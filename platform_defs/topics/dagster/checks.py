@@ -61,35 +61,24 @@ def topic_checks(topics: Sequence[Topic], names: str = "") -> dg.AssetChecksDefi
 
 
 def _specs(topic: Topic) -> Iterator[dg.AssetCheckSpec]:
-    evaluated = {"evaluated": "with each observation of the topic"}
-    yield dg.AssetCheckSpec(
-        TOPIC_MATCHES,
-        asset=topic.key,
-        description=(
+    descriptions = {
+        TOPIC_MATCHES: (
             f"{topic.name} has the partitions, replicas and configuration that its contracts declare. Passes if they "
             "declare none."
         ),
-        metadata=evaluated,
-    )
-    yield dg.AssetCheckSpec(
-        REPLICAS_IN_SYNC,
-        asset=topic.key,
-        description=(
+        REPLICAS_IN_SYNC: (
             f"Every replica of {topic.name} is in sync. Failed: a partition has no leader, or fewer in-sync replicas "
             f"than {LEAST}, so writes are refused. Warning: replicas are out of sync."
         ),
-        metadata=evaluated,
-    )
-    yield dg.AssetCheckSpec(
-        GROUPS_WITHIN_RETENTION,
-        asset=topic.key,
-        description=(
+        GROUPS_WITHIN_RETENTION: (
             f"Every consumer group of {topic.name} reads messages before they are deleted. Warning: a committed offset "
             "is below the log start, or unread messages are close to the retention time. The groups of pipelines "
             "are not checked, since a pipeline halts if messages are gone."
         ),
-        metadata=evaluated,
-    )
+    }
+    evaluated = {"evaluated": "with each observation of the topic"}
+    for name, description in descriptions.items():
+        yield dg.AssetCheckSpec(name, asset=topic.key, description=description, metadata=evaluated)
 
 
 def topic_admin(endpoints: Endpoints) -> TopicAdmin:
