@@ -8,7 +8,7 @@ ledger, and halts if unread messages are gone.
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from shlex import quote
 from typing import Any
@@ -65,19 +65,20 @@ class GroupSurvey:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A group on a topic. `near`: partitions with unread messages that retention is about to delete."""
+    """A group on a topic."""
 
     group: CommittedGroup
     partitions: tuple[GroupPartition, ...]
-    near: frozenset[Place] = field(default_factory=frozenset)
 
-    @property
-    def at_risk(self) -> tuple[str, ...]:
-        """A clause for each partition in which the group loses messages, or is about to."""
+    def at_risk(self, old: Mapping[Place, int]) -> tuple[str, ...]:
+        """Return a clause for each partition in which the group loses messages, or is about to: retention soon deletes
+        messages below the offset `old`.
+        """
         expired = [f"{one.topic}-{one.partition} {one.note}" for one in self.partitions if one.expired]
         near = [
-            f"{topic}-{partition} has unread messages older than {NEAR:.0%} of the retention time"
-            for topic, partition in sorted(self.near)
+            f"{one.topic}-{one.partition} has unread messages older than {NEAR:.0%} of the retention time"
+            for one in self.partitions
+            if one.lag and not one.expired and one.committed is not None and one.committed < old.get(one.place, 0)
         ]
         return *expired, *near
 
@@ -179,10 +180,7 @@ def group_checks(
         old = _old_until(readings, facts, client)
     except TidegateError as error:
         return [_not_known(topic_key(name, prefix), str(error)) for name in described]
-    return [
-        _check(topic_key(name, prefix), [replace(one, near=_near(one, old)) for one in found], survey)
-        for name, found in readings.items()
-    ]
+    return [_check(topic_key(name, prefix), found, survey, old) for name, found in readings.items()]
 
 
 def _old_until(
@@ -207,16 +205,10 @@ def _old_until(
     return {place: offset for place, offset in answers.items() if not isinstance(offset, TidegateError)}
 
 
-def _near(reading: Reading, old: Mapping[Place, int]) -> frozenset[Place]:
-    return frozenset(
-        one.place
-        for one in reading.partitions
-        if one.lag and not one.expired and one.committed is not None and one.committed < old.get(one.place, 0)
-    )
-
-
-def _check(topic: dg.AssetKey, readings: Sequence[Reading], survey: GroupSurvey) -> dg.AssetCheckEvaluation:
-    bad = {one.group.group.name: one.at_risk for one in readings if one.at_risk}
+def _check(
+    topic: dg.AssetKey, readings: Sequence[Reading], survey: GroupSurvey, old: Mapping[Place, int]
+) -> dg.AssetCheckEvaluation:
+    bad = {one.group.group.name: risks for one in readings if (risks := one.at_risk(old))}
     clauses = [
         f"{name}: {'; '.join(found[:NAMED])}{f'; and {len(found) - NAMED} more' if len(found) > NAMED else ''} "
         f"(tidegate groups describe {quote(name)})"
