@@ -160,7 +160,13 @@ class KafkaSource:
 
         Sends no request: librdkafka keeps the last metadata, and gets new metadata on each new connection.
         """
-        if cluster_id and (found := _cluster_id(consumer)) and found != cluster_id:
+        if not cluster_id:
+            return
+        try:
+            found = consumer.cluster_id(timeout=0)
+        except KafkaException:  # before the first answer, and so the first message
+            return
+        if found and found != cluster_id:
             raise OtherCluster(
                 f"on {platform.node()}, the broker address {self.options['bootstrap.servers']} leads to cluster "
                 f"{found}, but the batch was planned on cluster {cluster_id}. Nothing was kept from that read. Make "
@@ -211,14 +217,6 @@ def _hidden(consumer: Consumer, topic: str) -> KafkaError | None:
     except KafkaException:
         return None
     return found.error if found is not None else None
-
-
-def _cluster_id(consumer: Consumer) -> str | None:
-    """Return the id of the cluster that answered last; None before the first answer, and so the first message."""
-    try:
-        return consumer.cluster_id(timeout=0)
-    except KafkaException:
-        return None
 
 
 @contextmanager
