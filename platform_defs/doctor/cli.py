@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.doctor.examination import Examination
-    from platform_defs.doctor.findings.finding import Finding
 
 BOOTSTRAP = "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"
 
@@ -47,7 +45,7 @@ def doctor(
       findings  severity (error, warning or ok), area, subject, what,
                 do (empty if all is well)
     """
-    from platform_defs.doctor.findings.finding import count
+    from platform_defs.doctor.findings.finding import by_area, count
 
     begun = time.monotonic()
     findings = _examination(bootstrap, write, timeout).findings()
@@ -55,7 +53,12 @@ def doctor(
     if output is Output.json:
         print_json({"counts": counts, "seconds": seconds, "findings": [asdict(one) for one in findings]})
     else:
-        _print(findings)
+        for area, found in by_area(findings).items():
+            print_line(area)
+            for one in found:
+                print_line(f"  {one.severity.value:<7}  {one.what}")
+                if one.do:
+                    print_line(f"  {'':<7}  -> {one.do}")
         message = f"{plural(counts['error'], 'error')}, {plural(counts['warning'], 'warning')}, {counts['ok']} ok"
         print_line(f"{message}; {seconds:.1f} s")
     if counts["error"]:
@@ -83,14 +86,3 @@ def _examination(bootstrap: str | None, write: str | None, timeout: float) -> Ex
         write=write,
         seconds=timeout,
     )
-
-
-def _print(findings: Sequence[Finding]) -> None:
-    from platform_defs.doctor.findings.finding import by_area
-
-    for area, found in by_area(findings).items():
-        print_line(area)
-        for one in found:
-            print_line(f"  {one.severity.value:<7}  {one.what}")
-            if one.do:
-                print_line(f"  {'':<7}  -> {one.do}")

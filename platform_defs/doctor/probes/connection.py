@@ -116,7 +116,11 @@ def unread(options: Mapping[str, str]) -> tuple[str, ...]:
 def context_of(options: Mapping[str, str]) -> ssl.SSLContext:
     """Return a client's TLS context with these options. Raises BadInput if a file cannot be read."""
     try:
-        made = _trusting_authorities(options)
+        pem, where = options.get("ssl.ca.pem"), options.get("ssl.ca.location")
+        location = where if not pem and where != "probe" else None  # none: the system's authorities
+        folder = location if location and Path(location).is_dir() else None
+        file = None if folder else location or None
+        made = ssl.create_default_context(cafile=file, capath=folder, cadata=pem or None)
         if certificate := options.get("ssl.certificate.location"):
             password = options.get("ssl.key.password", "")  # never None: OpenSSL would prompt for it at the terminal
             made.load_cert_chain(certificate, options.get("ssl.key.location") or None, password)
@@ -141,15 +145,3 @@ def trusting(context: ssl.SSLContext | None = None) -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def _trusting_authorities(options: Mapping[str, str]) -> ssl.SSLContext:
-    """Return a context with the authorities of the options, else the system's."""
-    if pem := options.get("ssl.ca.pem"):
-        return ssl.create_default_context(cadata=pem)
-    where = options.get("ssl.ca.location")
-    if not where or where == "probe":
-        return ssl.create_default_context()
-    if Path(where).is_dir():
-        return ssl.create_default_context(capath=where)
-    return ssl.create_default_context(cafile=where)
