@@ -73,7 +73,7 @@ class Witness:
         """
         names = {reader.pipeline for reader in declared.readers}
         readers = [*declared.readers, *(reader for reader in known if reader.pipeline not in names)]
-        each = [(one, change) for one in readers for change in changes if change.matters_to(one)]
+        each = [(one, change) for one in readers for change in changes if change.lost_to in (None, one.disposition)]
         found = Ledger(self.url or "").overview([one.pipeline for one, _ in each])
         view = KafkaBroker(self.options).describe(declared.topic) if each else None
         unread = [self._of(one, change, view, found[one.pipeline]) for one, change in each if view]

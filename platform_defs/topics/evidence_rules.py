@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from platform_defs.errors.words import plural
-from platform_defs.ledger.answers import Reader
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, same_value, setting
 from platform_defs.topics.plan import Plan
@@ -27,10 +26,6 @@ class Shorter:
 
     milliseconds: int | None
     lost_to: Literal["append", "upsert"] | None = None
-
-    def matters_to(self, reader: Reader) -> bool:
-        """Return True if the pipeline can lose messages by it."""
-        return self.lost_to in (None, reader.disposition)
 
 
 @dataclass(frozen=True)

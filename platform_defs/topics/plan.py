@@ -27,8 +27,10 @@ def plan_of(declared: Iterable[Declared], observed: Observed) -> Plan:
     """
     steps = [step for one in declared for step in _steps(one, observed)]
     steps.sort(key=lambda step: ORDER.index(step.step))
-    found = {step.topic: observed.topics.get(step.topic) for step in steps}
-    seen = {topic: None if there is None else Seen.of(there) for topic, there in found.items()}
+    seen = dict[str, Seen | None]()
+    for topic in dict.fromkeys(step.topic for step in steps):
+        there = observed.topics.get(topic)
+        seen[topic] = there and Seen(there.topic_id, there.replicas, dict(there.overrides))
     return Plan(observed.cluster_id, seen, tuple(steps))
 
 

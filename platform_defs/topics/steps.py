@@ -17,10 +17,6 @@ class Seen:
     replicas: tuple[Replicas, ...]
     overrides: Mapping[str, str]
 
-    @classmethod
-    def of(cls, topic: ObservedTopic) -> "Seen":
-        return cls(topic.topic_id, topic.replicas, dict(topic.overrides))
-
 
 @dataclass(frozen=True)
 class Create:

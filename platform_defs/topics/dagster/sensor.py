@@ -47,7 +47,7 @@ def observe_topics(topics: Sequence[Topic], names: str = "") -> dg.SensorDefinit
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=f"{names}topics",
         asset_selection=dg.AssetSelection.assets(*(topic.key for topic in topics)),
-        minimum_interval_seconds=interval(len(topics)),
+        minimum_interval_seconds=EVERY if len(topics) <= PAGE else EVERY_PAGE,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Records the partitions, retention, replication, end offsets and consumer groups of each topic that "
@@ -131,11 +131,6 @@ def checked(
     except TidegateError as error:
         context.log.warning(f"The topic checks could not be evaluated: {error}")
         return []
-
-
-def interval(topics: int) -> int:
-    """Return the seconds between two ticks over so many topics."""
-    return EVERY if topics <= PAGE else EVERY_PAGE
 
 
 class News:
