@@ -15,7 +15,6 @@ from platform_defs.cli.output import (
     OutputOption,
     print_answer,
     print_error,
-    print_json,
     print_line,
     print_table,
 )
@@ -285,16 +284,13 @@ def _print_election(
     output: Output,
 ) -> None:
     was, found = _leaders_json(before), _leaders_json(after)
-    if output is Output.json:
-        failed = [{"topic": name, "partition": n, "reason": why} for (name, n), why in sorted(refused.items())]
-        print_json({"before": was, "after": found, "refused": failed})
-        return
-    print_line(
+    failed = [{"topic": name, "partition": n, "reason": why} for (name, n), why in sorted(refused.items())]
+    lines = [
         f"{found['preferred']} of {plural(found['partitions'], 'partition')} are led by their preferred replica "
-        f"(before: {was['preferred']}); {found['offline']} have no leader (before: {was['offline']})."
-    )
-    for (name, number), why in sorted(refused.items()):
-        print_line(f"{name}[{number}]: {why}")
+        f"(before: {was['preferred']}); {found['offline']} have no leader (before: {was['offline']}).",
+        *(f"{one['topic']}[{one['partition']}]: {one['reason']}" for one in failed),
+    ]
+    print_answer({"before": was, "after": found, "refused": failed}, "\n".join(lines), output)
 
 
 def _leaders_json(partitions: Sequence[Partition]) -> dict[str, int]:
