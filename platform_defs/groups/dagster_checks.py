@@ -20,9 +20,9 @@ from platform_defs.dagster.keys import topic_key
 from platform_defs.errors import TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.groups.child import KafkaGroups
-from platform_defs.groups.groups import CommittedGroup, incomplete, read_groups
+from platform_defs.groups.groups import CommittedGroup, GroupProgress, incomplete, read_groups
 from platform_defs.groups.own_groups import recording_pipeline, shown_pipeline
-from platform_defs.kafka.group_state import Bounds, GroupPartition, Place, partitions_of, total_lag
+from platform_defs.kafka.group_state import Bounds, GroupPartition, Place, partitions_of
 from platform_defs.kafka.topic_views import KEPT, Facts
 from platform_defs.offsets import TopicView
 from platform_defs.stack.endpoints import Endpoints
@@ -46,41 +46,21 @@ class GroupSurvey:
     incomplete: tuple[str, ...] = ()
     problem: str | None = None
 
-    def readings(self, topic: str) -> Sequence["Reading"]:
+    def readings(self, topic: str) -> Sequence[GroupProgress]:
         """Return the groups that have committed offsets of the topic, or whose members have partitions of it."""
         return self._by_topic.get(topic, ())
 
     @cached_property
-    def _by_topic(self) -> Mapping[str, Sequence["Reading"]]:
-        found = defaultdict[str, list[Reading]](list)
+    def _by_topic(self) -> Mapping[str, Sequence[GroupProgress]]:
+        found = defaultdict[str, list[GroupProgress]](list)
         for one in self.groups:
             bounds = {place: self.bounds[place] for place in one.places}
             partitions = defaultdict[str, list[GroupPartition]](list)
             for item in partitions_of(one.group, one.committed, bounds):
                 partitions[item.topic].append(item)
             for topic, items in partitions.items():
-                found[topic].append(Reading(group=one, partitions=tuple(items)))
+                found[topic].append(GroupProgress(group=one.group, partitions=tuple(items), problem=one.problem))
         return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """A group on a topic."""
-
-    group: CommittedGroup
-    partitions: tuple[GroupPartition, ...]
-
-    def at_risk(self, old: Mapping[Place, int]) -> tuple[str, ...]:
-        """Return a clause for each partition in which the group loses messages, or is about to: retention soon deletes
-        messages below the offset `old`.
-        """
-        expired = [f"{one.topic}-{one.partition} {one.note}" for one in self.partitions if one.expired]
-        near = [
-            f"{one.topic}-{one.partition} has unread messages older than {NEAR:.0%} of the retention time"
-            for one in self.partitions
-            if one.lag and not one.expired and one.committed is not None and one.committed < old.get(one.place, 0)
-        ]
-        return *expired, *near
 
 
 def group_client(endpoints: Endpoints) -> KafkaGroups:
@@ -136,8 +116,8 @@ _SCHEMA = dg.TableSchema(
 )
 
 
-def _record(one: Reading, pipelines: Collection[str]) -> dg.TableRecord:
-    group, lag, known = one.group.group, total_lag(one.partitions), one.group.problem is None
+def _record(one: GroupProgress, pipelines: Collection[str]) -> dg.TableRecord:
+    group, known = one.group, one.problem is None
     return dg.TableRecord(
         {
             "group": group.name,
@@ -145,8 +125,8 @@ def _record(one: Reading, pipelines: Collection[str]) -> dg.TableRecord:
             "state": group.state,
             "members": str(len(group.members)) if known else "not known",
             "idle": str(len(group.idle)) if known else "not known",
-            "lag": "not known" if lag is None else str(lag),
-            "past retention": sum(1 for item in one.partitions if item.expired),
+            "lag": "not known" if one.lag is None else str(one.lag),
+            "past retention": one.expired,
         }
     )
 
@@ -171,8 +151,7 @@ def group_checks(
         name: [
             one
             for one in survey.readings(name)
-            if shown_pipeline(one.group.group.name, pipelines) is None
-            and recording_pipeline(one.group.group.name) is None
+            if shown_pipeline(one.group.name, pipelines) is None and recording_pipeline(one.group.name) is None
         ]
         for name in described
     }
@@ -184,7 +163,7 @@ def group_checks(
 
 
 def _old_until(
-    readings: Mapping[str, Sequence[Reading]], facts: Mapping[str, Facts | TidegateError], client: KafkaGroups
+    readings: Mapping[str, Sequence[GroupProgress]], facts: Mapping[str, Facts | TidegateError], client: KafkaGroups
 ) -> dict[Place, int]:
     """Return, for each partition that a group lags in, the offset below which messages are older than NEAR of the
     topic's retention time. Topics without deletion by time have none, nor do those that Kafka does not answer for.
@@ -206,9 +185,9 @@ def _old_until(
 
 
 def _check(
-    topic: dg.AssetKey, readings: Sequence[Reading], survey: GroupSurvey, old: Mapping[Place, int]
+    topic: dg.AssetKey, readings: Sequence[GroupProgress], survey: GroupSurvey, old: Mapping[Place, int]
 ) -> dg.AssetCheckEvaluation:
-    bad = {one.group.group.name: risks for one in readings if (risks := one.at_risk(old))}
+    bad = {one.group.name: risks for one in readings if (risks := _at_risk(one.partitions, old))}
     clauses = [
         f"{name}: {'; '.join(found[:NAMED])}{f'; and {len(found) - NAMED} more' if len(found) > NAMED else ''} "
         f"(tidegate groups describe {quote(name)})"
@@ -221,6 +200,18 @@ def _check(
     none = " ".join([good, *survey.incomplete])
     message, severity = (". ".join(clauses), dg.AssetCheckSeverity.WARN) if bad else (none, None)
     return evaluation(topic, GROUPS_WITHIN_RETENTION, message, severity, {"at_risk": ", ".join(bad) or "none"})
+
+
+def _at_risk(partitions: Sequence[GroupPartition], old: Mapping[Place, int]) -> list[str]:
+    """Return a clause for each partition in which the group loses messages, or is about to: retention soon deletes
+    messages below the offset `old`.
+    """
+    expired = [f"{one.topic}-{one.partition} {one.note}" for one in partitions if one.expired]
+    return expired + [
+        f"{one.topic}-{one.partition} has unread messages older than {NEAR:.0%} of the retention time"
+        for one in partitions
+        if one.lag and not one.expired and one.committed is not None and one.committed < old.get(one.place, 0)
+    ]
 
 
 def _not_known(topic: dg.AssetKey, why: str) -> dg.AssetCheckEvaluation:
