@@ -32,7 +32,7 @@ class GroupEvent:
         group, member = self.group, self.member
         match self.kind:
             case "away":
-                return f"Kafka does not answer; asking again until it does: {self.reason}"
+                return f"Kafka does not answer; trying again until it does: {self.reason}"
             case "back":
                 return "Kafka answers again"
             case "absent":

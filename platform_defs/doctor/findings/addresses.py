@@ -122,7 +122,7 @@ def listeners(setting: str) -> dict[str, Address]:
 
 
 def parsed(text: str, default: int | None = None) -> Address | None:
-    """Return the address in `host:port` or `[ipv6]:port`, perhaps behind `PROTOCOL://`; None if it is none."""
+    """Return the address in `host:port` or `[ipv6]:port`, perhaps after `PROTOCOL://`; None if it is none."""
     where = text.strip().rpartition("://")[2]
     host, separator, port = where.rpartition(":")
     if not separator or where.endswith("]"):
