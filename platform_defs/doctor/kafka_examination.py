@@ -1,9 +1,23 @@
 """The checks of Kafka: every address, then the topics of the pipelines, then test reads and writes."""
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_END,
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from platform_defs.cluster.observe import Look
 from platform_defs.contract.model.contract import Contract
@@ -12,15 +26,17 @@ from platform_defs.doctor.findings.addresses import Address, Seen, parsed
 from platform_defs.doctor.findings.cluster import Looks
 from platform_defs.doctor.findings.finding import Finding, Severity, Subject
 from platform_defs.doctor.findings.postgres import clock
-from platform_defs.doctor.findings.topics import TopicLook, TopicTrouble
+from platform_defs.doctor.findings.topics import RIGHTS, TopicLook, TopicState, TopicTrouble
 from platform_defs.doctor.findings.trials import Place, Written
 from platform_defs.doctor.probes.addresses import Visitor
-from platform_defs.doctor.probes.topic_states import topic_states
-from platform_defs.doctor.probes.trial import Trial
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.errors.words import plural
+from platform_defs.kafka.client.admin_client import admin_client
+from platform_defs.kafka.client.refusals import refusing
+from platform_defs.kafka.source import READING
 
 PORT = 9092  # librdkafka's, if an address has none
+NO_RIGHT = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
 
 @dataclass(frozen=True)
@@ -137,3 +153,105 @@ def _addresses(servers: str, source: str) -> list[Address]:
             raise BadInput(f"{text.strip()} is not an address like kafka-1.example.com:9092", field=source)
         found.append(address)
     return found
+
+
+def topic_states(
+    options: Mapping[str, str], topics: Sequence[str], seconds: float
+) -> dict[str, TopicState | TopicTrouble]:
+    """Return each topic's state, or why there is none. Two queries for all of them, at most `seconds` each."""
+    if not topics:
+        return {}
+    admin = admin_client(options)
+    described = admin.describe_topics(
+        TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=seconds
+    )
+    asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    configured = admin.describe_configs(asked, request_timeout=seconds)
+    least = {resource.name: _min_in_sync(future, seconds) for resource, future in configured.items()}
+    return {topic: _state(future, least[topic], seconds) for topic, future in described.items()}
+
+
+def _state(future: "Future[Any]", least: int | None, seconds: float) -> TopicState | TopicTrouble:
+    try:
+        found = future.result(timeout=seconds + 1)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return TopicTrouble("missing")
+        kind = "no_right" if reason.code() in NO_RIGHT else "no_answer"
+        return TopicTrouble(kind, f"{reason.str()} ({reason.name()})")
+    except TimeoutError:
+        return TopicTrouble("no_answer", f"no answer within {seconds:g} s")
+    allowed = {operation.name.lower() for operation in found.authorized_operations or ()}
+    # A broker without an authorizer allows all; librdkafka returns None if it was not reported.
+    missing = [name for right, name in RIGHTS.items() if allowed and right not in allowed]
+    return TopicState(
+        {one.id: None if one.leader is None or one.leader.id < 0 else one.leader.id for one in found.partitions},
+        {one.id: [node.id for node in one.replicas] for one in found.partitions},
+        {one.id: [node.id for node in one.isr] for one in found.partitions},
+        least,
+        missing,
+    )
+
+
+def _min_in_sync(future: "Future[Any]", seconds: float) -> int | None:
+    try:
+        return int(future.result(timeout=seconds + 1)["min.insync.replicas"].value)
+    except (KafkaException, TimeoutError, KeyError, TypeError, ValueError):  # Kafka's API without Kafka's settings
+        return None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Trials of a client. `options` are librdkafka's, with `bootstrap.servers`; each trial takes at most `seconds`."""
+
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
+    seconds: float = 3.0
+
+    def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
+        """Fetch from the end of each place, or from its offset. Return None if its leader answered the fetch, with a
+        message or with the end of the partition; else why not. No offset is committed and no group joined.
+        """
+        left = {(place.topic, place.partition): place for place in places}
+        answers = dict[Place, str | None]()
+        with refusing("a consumer"):
+            consumer = Consumer({**self.options, **READING})
+        try:
+            starts = ((at.topic, at.partition, OFFSET_END if at.offset is None else at.offset) for at in left.values())
+            consumer.assign([TopicPartition(*start) for start in starts])
+            deadline = time.monotonic() + self.seconds
+            while left and (wait := deadline - time.monotonic()) > 0:
+                if (found := consumer.poll(wait)) is None:
+                    continue
+                partition: int | None = found.partition()
+                if (place := left.pop((found.topic() or "", -1 if partition is None else partition), None)) is not None:
+                    answers[place] = _refusal(found.error())
+        finally:
+            consumer.close()
+        return answers | dict.fromkeys(left.values(), f"no answer within {self.seconds:g} s")
+
+    def write(self, topic: str) -> Written:
+        """Write one message to `topic`, which exists: a producer would create a missing one."""
+        written = list[Written]()
+        own: dict[str, Any] = {"acks": "all", "enable.idempotence": True, "linger.ms": 0}
+        own["message.timeout.ms"] = round(self.seconds * 1000)
+        with refusing("a producer"):
+            producer = Producer({**self.options, **own})
+
+        def note(error: KafkaError | None, message: Any) -> None:
+            if error is not None:
+                written.append(Written(message.topic(), problem=_refusal(error)))
+                return
+            kind, stamp = message.timestamp()
+            behind = stamp / 1000 - time.time() if kind == TIMESTAMP_LOG_APPEND_TIME else None
+            written.append(Written(message.topic(), message.partition(), message.offset(), behind=behind))
+
+        producer.produce(topic, b"written by tidegate doctor", on_delivery=note)
+        producer.flush(self.seconds + 1)
+        return written[0] if written else Written(topic, problem=f"no answer within {self.seconds:g} s")
+
+
+def _refusal(error: KafkaError | None) -> str | None:
+    if error is None or error.name() == "_PARTITION_EOF":
+        return None
+    return f"{error.str()} ({error.name()})"

@@ -4,25 +4,40 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, TopicPartition
 
 from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.contract.model.topic import check_topic_name
-from platform_defs.errors import BadInput, TidegateError
+from platform_defs.errors import BadInput, TidegateError, error_policy
+from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.errors.words import plural
+from platform_defs.formats.blocks.block import timestamp_ms
 from platform_defs.groups.child import KafkaGroups
 from platform_defs.groups.client import Listing
-from platform_defs.groups.first_unread import first_unread
 from platform_defs.groups.own_groups import recording_pipeline, shown_pipeline
 from platform_defs.groups.reset import OffsetChange, Target, offset_changes
-from platform_defs.kafka.client.rights import PAGE, on_cluster
+from platform_defs.kafka.client.reader import Reader
+from platform_defs.kafka.client.refusals import refusal, refusing
+from platform_defs.kafka.client.rights import PAGE, Right, on_cluster
 from platform_defs.kafka.group_state import EMPTY, Bounds, Group, GroupPartition, Place, partitions_of, total_lag
 from platform_defs.kafka.observed import check_partitions
+from platform_defs.kafka.source import READING
 
 NAMED = 10  # members in an error
+SECONDS = 5.0  # for the first unread messages of all partitions; those without an answer by then stay unknown
+# Messages of open and aborted transactions count as unread too. A fetch has one batch of some partitions, not 50 MB.
+ONE_OF_EACH: Mapping[str, Any] = {
+    "isolation.level": "read_uncommitted",
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 1_024,
+    "fetch.message.max.bytes": 65_536,
+    "fetch.max.bytes": 1_048_576,
+}
 NO_OFFSETS = (
     "There are no committed offsets, or only in topics that this user may not describe (ACL Describe), which Kafka "
     f"does not list: {PAGE}"
@@ -170,7 +185,7 @@ class Groups:
         progress = self._progress(found, self.client.bounds(found.places))
         behind = {one.place: one.committed for one in progress.partitions if one.lag and not one.expired}
         offsets = {at: offset for at, offset in behind.items() if offset is not None}
-        timestamps, problems = first_unread(self.client.options, offsets)
+        timestamps, problems = _first_unread(self.client.options, offsets)
         now = time.time()
         seconds = {one.place: 0.0 for one in progress.partitions if one.lag == 0}
         for place, milliseconds in timestamps.items():
@@ -316,3 +331,45 @@ def _insist(answers: Mapping[Place, Answer | TidegateError]) -> dict[Place, Answ
             raise answer
         found[place] = answer
     return found
+
+
+def _first_unread(
+    options: Mapping[str, Any], offsets: Mapping[Place, int]
+) -> tuple[dict[Place, int | None], tuple[str, ...]]:
+    """Return the timestamp of the first message at or past each offset, in ms since the epoch, by partition; None if
+    there is no message, or it has no timestamp. Then why others are unknown, each reason only once.
+
+    One message of each partition is read, by a consumer without a group. Needs the right Read on the topics.
+    """
+    if not offsets:
+        return {}, ()
+    with refusing("a consumer", options):
+        consumer = Reader({**options, **READING, **ONE_OF_EACH})
+    found, problems, until = dict[Place, int | None](), dict[str, None](), time.monotonic() + SECONDS
+    with closing(consumer):
+        consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()])
+        waiting = {*offsets}
+        while waiting and time.monotonic() < until:
+            for message in consumer.consume(100, timeout=0.1):
+                place = str(message.topic()), int(message.partition() or 0)
+                error = message.error()
+                if place not in waiting or (
+                    error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+                ):
+                    continue  # a second message of a batch; or about a coordinator, which is not needed here
+                if error is None or error.code() == KafkaError._PARTITION_EOF:
+                    found[place] = timestamp_ms(*message.timestamp()) if error is None else None
+                elif error_policy.of_kafka(error.name()) is ErrorPolicy.DENIED:
+                    needed = [Right("topic", place[0], ("Read",))]
+                    problems[str(refusal(error, f"to read {place[0]}", needed, options))] = None
+                elif error.retriable():
+                    continue
+                else:
+                    problems[f"{place[0]}-{place[1]} cannot be read at offset {offsets[place]}: {error.str()}"] = None
+                waiting.discard(place)
+                consumer.pause([TopicPartition(*place)])
+    if waiting:
+        problems[
+            f"{len(waiting)} of {plural(len(offsets), 'partition')} returned no message within {SECONDS:.0f} s"
+        ] = None
+    return found, tuple(problems)

@@ -14,7 +14,7 @@ from openlineage.client import OpenLineageClient
 from requests import HTTPError
 
 from platform_defs.doctor.findings.trials import Place
-from platform_defs.doctor.probes.trial import Trial
+from platform_defs.doctor.kafka_examination import Trial
 from platform_defs.errors import BrokerAway, RegistryAway
 from platform_defs.groups.client import GroupClient
 from platform_defs.kafka.client.connection_log import NO_LOG
