@@ -1,15 +1,14 @@
 """All checks of `tidegate doctor`: Kafka, Postgres, Spark, Java and the disk, concurrently."""
 
-import queue
 import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
 
 from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.doctor.findings import machine, pipelines
@@ -20,7 +19,6 @@ from platform_defs.doctor.probes.connection import connection_problem
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.kafka.topic_views import KafkaTopics, is_error
 
-T = TypeVar("T")
 UNANSWERED = 10  # times the time-out: for consecutive requests to one system
 
 
@@ -56,7 +54,7 @@ class Examination:
         limit = self.seconds * UNANSWERED
         advice = "Check whether it hangs, and what is on the path to it: a firewall, a pooler, DNS."
         findings = list[Finding]()
-        for system, found in at_once(checks, limit).items():
+        for system, found in _at_once(checks, limit).items():
             if found is None:
                 found = [Subject(system, "answer").error(f"{system} did not answer within {limit:g} s.", advice)]
             findings += found
@@ -168,30 +166,21 @@ def _not_running(system: str) -> Finding:
     )
 
 
-def at_once(checks: Mapping[str, Callable[[], T]], seconds: float) -> dict[str, T | None]:
-    """Return the result of each check by name; None if it has none within `seconds`. Raises the error of a check.
+def _at_once(checks: Mapping[str, Callable[[], list[Finding]]], seconds: float) -> dict[str, list[Finding] | None]:
+    """Return the findings of each check by name; None if it has none within `seconds`. Raises the error of a check.
 
     Daemon threads, because a system call that hangs (a name service, a database behind a dead network) cannot be ended,
     and a pool would wait for it when the process ends.
     """
-    answers = queue.SimpleQueue[tuple[str, T | None, BaseException | None]]()
-    for name, check in checks.items():
-        threading.Thread(target=_ask, args=(name, check, answers), daemon=True).start()
-    found: dict[str, T | None] = dict.fromkeys(checks)
-    deadline = time.monotonic() + seconds
-    for _ in checks:
+    futures = {name: Future[list[Finding]]() for name in checks}
+
+    def run(name: str) -> None:
         try:
-            name, answer, error = answers.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            break
-        if error is not None:
-            raise error
-        found[name] = answer
-    return found
+            futures[name].set_result(checks[name]())
+        except BaseException as error:  # noqa: BLE001  # raised again below
+            futures[name].set_exception(error)
 
-
-def _ask(name: str, check: Callable[[], T], answers: "queue.SimpleQueue[tuple[str, T | None, BaseException | None]]"):
-    try:
-        answers.put((name, check(), None))
-    except BaseException as error:  # noqa: BLE001  # raised again by `at_once`
-        answers.put((name, None, error))
+    for name in checks:
+        threading.Thread(target=run, args=(name,), daemon=True).start()
+    done, _ = wait(futures.values(), timeout=seconds, return_when=FIRST_EXCEPTION)
+    return {name: future.result() if future in done else None for name, future in futures.items()}

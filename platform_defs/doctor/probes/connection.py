@@ -3,12 +3,12 @@
 TLS is configured by librdkafka's options: those that name files, and those that switch checks off.
 """
 
-import queue
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,26 +25,24 @@ Place = tuple[socket.AddressFamily, Any]  # an IP address and a port, as sockets
 
 def resolve(address: Address, deadline: float) -> Sequence[Place]:
     """Resolve the name. The system's own lookup cannot be cancelled: a thread that nothing waits for does it."""
-    found = queue.SimpleQueue[Sequence[Place] | OSError]()
+    found = Future[Sequence[Place]]()
 
     def look_up() -> None:
         try:
             listed = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            found.put(error)
-        except UnicodeError as error:  # a label of more than 63 letters
-            found.put(OSError(0, str(error)))
-        else:
-            found.put([(family, place) for family, _, _, _, place in listed])
+            found.set_result([(family, place) for family, _, _, _, place in listed])
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label of more than 63 letters
+            found.set_exception(error)
 
     threading.Thread(target=look_up, daemon=True).start()
     try:
-        places = found.get(timeout=max(0.0, deadline - time.monotonic()))
-    except queue.Empty:
+        return found.result(timeout=max(0.0, deadline - time.monotonic()))
+    except TimeoutError:
         raise Stopped("unknown_name", "the name service did not answer in time") from None
-    if isinstance(places, OSError):
-        raise Stopped("unknown_name", places.strerror or places) from places
-    return places
+    except OSError as error:
+        raise Stopped("unknown_name", error.strerror or error) from error
+    except UnicodeError as error:
+        raise Stopped("unknown_name", error) from error
 
 
 @contextmanager
