@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_END, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
@@ -15,9 +15,11 @@ from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.kafka.client.admin_client import admin_client
 from platform_defs.kafka.client.refusals import refusal
 from platform_defs.kafka.client.rights import Right, to_describe, to_run
-from platform_defs.kafka.leader_epochs import LeaderEpochs
 from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.settings.settings import settings
+
+if TYPE_CHECKING:
+    from platform_defs.kafka.leader_epochs import LeaderEpochs
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the answer of a broker without topic ids (KIP-516)
 
@@ -53,9 +55,11 @@ class KafkaBroker:
                 f"within {self.timeout:.0f} s: {error}. Nothing was changed. {settings().kafka_advice}"
             ) from error
 
-    def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
+    def leader_epochs(self, topic: str) -> "AbstractContextManager[LeaderEpochs]":
         """Return a reader of the topic's messages' leader epochs (resolve/settled_log.py)."""
-        from platform_defs.kafka.epochs import leader_epochs  # a consumer's module: not needed to describe topics
+        from platform_defs.kafka.leader_epochs import (
+            leader_epochs,  # a consumer's module: not needed to describe topics
+        )
 
         return leader_epochs(self.options, topic)
 
