@@ -7,7 +7,7 @@ spread.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from platform_defs.kafka.observed import Bytes, Partition
@@ -94,30 +94,25 @@ def cluster_load(
     Replicas are the assigned ones, in sync or not.
     """
     known, held = sorted(set(brokers)), list(partitions)
-    replicas = _over(known, Counter(broker for item in held for broker in item.replicas))
-    leaders = _over(known, Counter(item.leader for item in held if item.leader is not None))
+    replicas = Counter(broker for item in held for broker in item.replicas)
+    leaders = Counter(item.leader for item in held if item.leader is not None)
     wanted, total = {(item.topic, item.number) for item in held}, Counter[int]()
     for (topic, number, broker), size in (sizes or {}).items():
         total[broker] += size if (topic, number) in wanted else 0
-    carried = None if sizes is None else _over(known, total)
     return tuple(
         BrokerLoad(
             broker=broker,
             replicas=replicas[broker],
             leaders=leaders[broker],
-            bytes=None if carried is None else carried[broker],
-            replicas_deviation=_deviation(replicas, broker),
-            leaders_deviation=_deviation(leaders, broker),
-            bytes_deviation=None if carried is None else _deviation(carried, broker),
+            bytes=None if sizes is None else total[broker],
+            replicas_deviation=_deviation(replicas, broker, known),
+            leaders_deviation=_deviation(leaders, broker, known),
+            bytes_deviation=None if sizes is None else _deviation(total, broker, known),
         )
         for broker in known
     )
 
 
-def _over(brokers: Iterable[int], counts: Mapping[int, int]) -> dict[int, int]:
-    return {broker: counts.get(broker, 0) for broker in brokers}
-
-
-def _deviation(counts: Mapping[int, int], broker: int) -> float:
-    total = sum(counts.values())
-    return (counts[broker] * len(counts) - total) / total if total else 0.0  # (count - mean) / mean, rounded once
+def _deviation(counts: Counter[int], broker: int, brokers: Sequence[int]) -> float:
+    total = sum(counts[one] for one in brokers)
+    return (counts[broker] * len(brokers) - total) / total if total else 0.0  # (count - mean) / mean, rounded once

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 
 from platform_defs.kafka.observed import Partition, Replicas
 
@@ -58,10 +59,6 @@ def _normal(value: str) -> object:
     if len(parts) > 1:
         return parts
     try:
-        return int(parts[0])
-    except ValueError:
-        pass
-    try:
-        return float(parts[0])
-    except ValueError:
+        return Decimal(parts[0])
+    except InvalidOperation:
         return parts[0].lower() if parts[0].lower() in ("true", "false") else parts[0]
