@@ -73,23 +73,25 @@ class Answer:
     answering: int | None = None  # the node.id of the broker that answered; None if unknown
     settings: Mapping[str, str] = field(default_factory=dict[str, str])  # of that broker: listeners, ...
 
-    def broker(self, number: int | None) -> Broker | None:
-        """Return the broker of that number; None if the answer does not name it."""
-        return next((one for one in self.brokers if one.number == number), None)
-
     @property
     def listener(self) -> str | None:
         """The name of the listener through which one came in, by the answering broker's configuration: it advertises
         the address that the broker gives for itself.
         """
-        me = self.broker(self.answering)
+        me = next((one for one in self.brokers if one.number == self.answering), None)
         names = [name for name, address in self.advertised.items() if me and address == me.address]
         return names[0] if len(names) == 1 else None
 
     @property
     def advertised(self) -> dict[str, Address]:
         """The address that each listener of the answering broker advertises, by name."""
-        return listeners(self.settings.get("advertised.listeners") or self.settings.get("listeners") or "")
+        found = dict[str, Address]()
+        setting = self.settings.get("advertised.listeners") or self.settings.get("listeners") or ""
+        for one in setting.split(","):
+            name, separator, where = one.strip().partition("://")
+            if separator and (address := parsed(where)) is not None:
+                found[name] = address
+        return found
 
 
 UNTRIED: frozenset[Kind] = frozenset({"login_untried", "tls_untried"})  # librdkafka may succeed all the same
@@ -109,16 +111,6 @@ class Seen:
     def answer(self) -> Answer | None:
         """The answer, if there was one."""
         return self.outcome if isinstance(self.outcome, Answer) else None
-
-
-def listeners(setting: str) -> dict[str, Address]:
-    """Return the addresses in a broker's `listeners` or `advertised.listeners`, by the listener's name."""
-    found = dict[str, Address]()
-    for one in setting.split(","):
-        name, separator, where = one.strip().partition("://")
-        if separator and (address := parsed(where)) is not None:
-            found[name] = address
-    return found
 
 
 def parsed(text: str, default: int | None = None) -> Address | None:
