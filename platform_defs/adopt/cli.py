@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, PipelineArgument, ReasonOption
@@ -72,12 +73,13 @@ def adopt(
 
 def _verified(wanted: Pipeline, endpoints: Endpoints, decided: Adoption) -> Adoption:
     from platform_defs.adopt.adopt import to_verify
-    from platform_defs.contract.model.classified import classified
-    from platform_defs.contract.redaction import quoting_nothing
+    from platform_defs.contract.redaction import redacting
+    from platform_defs.errors import InternalError
     from platform_defs.verify.verify import verify
 
     whole = replace(wanted, contract=to_verify(wanted.contract, decided))
-    with progress() as show, quoting_nothing(f"adopt {wanted.name}", hides=classified(wanted.contract).any):
+    bug = partial(InternalError.in_command, f"adopt {wanted.name}")
+    with progress() as show, redacting(wanted.contract, bug):
         report = verify(
             whole,
             endpoints,

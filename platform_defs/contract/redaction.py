@@ -4,7 +4,7 @@ Error texts of a reader, Postgres, Spark or a transform may quote any value. So 
 written again, from the error's class and from names. A class that is not known here gets a sentence that fits all.
 """
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, Classified, classified, names_any
 from platform_defs.contract.model.contract import CheckResult, Contract, Fault, Field
 from platform_defs.contract.model.row_rules import wanted
-from platform_defs.errors import InternalError, TidegateError
+from platform_defs.errors import InternalError, TidegateError, quoting
 from platform_defs.errors.halts import (
     AccumulateRefused,
     BlockingCheckFailed,
@@ -166,39 +166,31 @@ def _stored_check(contract: Contract, hidden: Classified, check: Mapping[str, An
     return {**check, "observed": shown}
 
 
-def without_causes(error: TidegateError) -> TidegateError:
-    """Return the error without those that led to it: a traceback would show their texts as well."""
-    error.__cause__, error.__suppress_context__ = None, True
-    return error
-
-
 @contextmanager
-def quoting_nothing(command: str, *, hides: bool) -> Generator[None]:
-    """Raise an InternalError for an unexpected exception in the block. With `hides`, errors have no causes, and it has
-    the place but not the exception's text, which could quote a value.
+def redacting(contract: Contract | None, bug: Callable[[str], InternalError] | None = None) -> Generator[None]:
+    """Raise the block's errors as they may be stored, logged and shown: if the contract classifies anything, by names
+    alone (`quoting_nothing`). Without a contract, always so: older ones may classify what the current one does not.
+
+    `bug` returns the error for an unexpected exception, from a text. Without it, such an exception is not caught.
     """
     try:
         yield
+        return
     except TidegateError as error:
-        if hides:
-            without_causes(error)
-        raise
-    except Exception as error:  # noqa: BLE001  # a library may raise anything
-        text = "" if hides else f": {error}"
-        raise InternalError.in_command(command, place_of(error) + text) from (None if hides else error)
+        ours = error
+    except Exception as error:
+        if bug is None:
+            raise
+        ours = unexpected(bug, error)
+    raise ours.quoting_nothing() if contract is None or classified(contract).any else ours
 
 
-def unexpected(where: str, error: Exception, *, hides: bool) -> InternalError:
-    """Return an InternalError for an unexpected exception. Its text may quote values; the place that raised it does
-    not.
-    """
-    return InternalError.of(where, place_of(error) if hides else error)
-
-
-def place_of(error: BaseException) -> str:
-    """Return the class of an exception, and the line that raised it."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
+def unexpected(bug: Callable[[str], InternalError], error: Exception) -> TidegateError:
+    """Return the error for an unexpected exception. Its text may quote values; the line that raised it does not."""
+    frame, place = error.__traceback__, type(error).__name__
+    while frame is not None:
+        place = f"{type(error).__name__} at {frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno}"
         frame = frame.tb_next
-    name = type(error).__name__
-    return name if frame is None else f"{name} at {frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno}"
+    ours = quoting(bug, f"{place}: {error}", place)
+    ours.__cause__ = error
+    return ours

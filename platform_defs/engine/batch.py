@@ -18,10 +18,9 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.contract.redaction import unexpected, without_causes
+from platform_defs.contract.redaction import redacting
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.publish import BatchRecord, publish
@@ -91,22 +90,12 @@ def drain(pipeline: Pipeline, context: RunContext, budget: Budget | None = None)
     What stops it is recorded in the ledger, then raised: a Halt halts the pipeline, any other error backs it off. A
     batch that fails repeatedly while no system is away halts it too. A run that lost the pipeline to another raises
     Fenced, whatever error that led to, except OutcomeUnknown: its report on the last batch would be lost. An unexpected
-    exception becomes an InternalError. If anything is classified, no error has a cause: a traceback would show its
-    text.
+    exception becomes an InternalError. If anything is classified, what is recorded and raised quotes nothing.
     """
-    hides = classified(pipeline.contract).any
+    spent = Spent(budget or Budget())
+    bug = partial(InternalError.of, f"a batch of {pipeline.name}")
     try:
-        yield from _drain(pipeline, context, budget or Budget(), hides=hides)
-    except TidegateError as error:
-        if hides:
-            without_causes(error)
-        raise
-
-
-def _drain(pipeline: Pipeline, context: RunContext, budget: Budget, *, hides: bool) -> Iterator[Published]:
-    spent = Spent(budget)
-    try:
-        with Prefetch(pipeline, context, spent.may_go_ahead) as ahead:
+        with redacting(pipeline.contract, bug), Prefetch(pipeline, context, spent.may_go_ahead) as ahead:
             context.ledger.sweep()
             refuse_schema_file(pipeline.contract)
             refuse_switched(pipeline.contract, context.schemas)
@@ -122,10 +111,6 @@ def _drain(pipeline: Pipeline, context: RunContext, budget: Budget, *, hides: bo
     except TidegateError as error:
         record_failure(pipeline.name, context.ledger, error)
         raise
-    except Exception as error:
-        ours = unexpected(f"a batch of {pipeline.name}", error, hides=hides)
-        record_failure(pipeline.name, context.ledger, ours)
-        raise ours from error
 
 
 def _next_batches(pipeline: Pipeline, context: RunContext, ahead: Prefetch) -> Iterator[Published]:
@@ -330,8 +315,7 @@ def _evaluate_rules(contract: Contract, context: RunContext, staged: Staged) -> 
         found = context.auditor.evaluate(contract.batch_rules, view)
     except BadInput:
         context.ledger.ping()  # raises if Postgres went away meanwhile: then no rule is to blame
-        with audit.unquoted(contract):
-            found = context.auditor.evaluate(contract.batch_rules, view)  # nor if only the auditor's connection did
+        found = context.auditor.evaluate(contract.batch_rules, view)  # nor if only the auditor's connection did
     return audit.without_values(contract, found)
 
 

@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.commit.direct_task import LEFT, Direct, publish_ranges
-from platform_defs.engine.job.job import as_ours, bound, range_numbers, run
+from platform_defs.engine.job.job import bound, job_errors, range_numbers, run
 from platform_defs.engine.plan.topic_view import describe
 from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.task.task import TaskWork
@@ -63,10 +62,8 @@ def publish_directly(pipeline: Pipeline, context: RunContext, pending: PendingBa
 
 def _job(spark: SparkSession, direct: Direct, work: TaskWork) -> DataFrame:
     """Return the job, not started. Raises SparkAway if Spark ends meanwhile."""
-    try:
+    with job_errors(work):
         return range_numbers(spark, work, work.ranges).mapInArrow(bound(partial(publish_ranges, direct), work), LEFT)
-    except (Py4JError, OSError) as error:
-        raise as_ours(error, work.nonce, hides=work.hides) from error
 
 
 def _published(context: RunContext, direct: Direct, failure: TidegateError | None) -> Sequence[Published]:

@@ -49,7 +49,7 @@ TidegateError
 platform_defs/errors/error_policy.py.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -64,14 +64,26 @@ class TidegateError(Exception):
     """The root: `except TidegateError` catches what the project raises on purpose, and nothing else."""
 
     exit_code = 1  # of the command that ends with it
+    redacted: "TidegateError | None" = None  # the same by names alone, if its text may quote values (`quoting`)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as type, arguments and attributes, whatever the signature of `__init__`."""
         return restore, (type(self), self.args, dict(vars(self)))
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON, for `from_json`. An attribute that JSON does not know becomes its text."""
-        return {"class": type(self).__name__, "args": list(self.args), "attributes": dict(vars(self))}
+        """Return it as JSON, for `from_json`, without `redacted`. An attribute that JSON does not know becomes its
+        text.
+        """
+        attributes = {name: value for name, value in vars(self).items() if name != "redacted"}
+        return {"class": type(self).__name__, "args": list(self.args), "attributes": attributes}
+
+    def quoting_nothing(self) -> "TidegateError":
+        """Return the same error by names alone, without the errors that led to it: a traceback would show their texts
+        as well.
+        """
+        error = self.redacted or self
+        error.__cause__, error.__suppress_context__ = None, True
+        return error.with_traceback(self.__traceback__)
 
 
 class Retryable(TidegateError):
@@ -459,6 +471,15 @@ class SchemasNotGiven(BadInput):
             f"{pipeline} --batch dead-letters",
             field=pipeline,
         )
+
+
+def quoting(make: Callable[[str], TidegateError], text: str, names: str) -> TidegateError:
+    """Return `make(text)`, which may quote values of messages. Its `redacted` is `make(names)`: names alone.
+    `redacting` in contract/redaction.py chooses one of them.
+    """
+    error = make(text)
+    error.redacted = make(names)
+    return error
 
 
 def restore(kind: type[TidegateError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> TidegateError:

@@ -221,7 +221,7 @@ def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Sta
             raise
         except psycopg.errors.InsufficientPrivilege as error:
             if refused_by_owner(error):
-                raise as_ours(error, hides=True) from None
+                raise as_ours(error).quoting_nothing() from None
             raise BadInput(
                 f"Postgres refuses {item.sql}: {error.diag.message_primary}. Only a table's owner may change it: run "
                 "tidegate contract apply as the owner, or grant the owner's role to this one. Nothing was changed",
@@ -229,7 +229,7 @@ def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Sta
             ) from error
         except REFUSED as error:
             if refused_by_owner(error):
-                raise as_ours(error, hides=True) from None  # a trigger may quote a row
+                raise as_ours(error).quoting_nothing() from None  # a trigger may quote a row
             raise BadInput(
                 f"Postgres refuses {item.sql}: {_message(error)}. Remove the obstacle, such as a view that uses the "
                 "column, and apply again. Nothing was changed",
@@ -242,7 +242,7 @@ def _message(error: psycopg.Error) -> str:
     """Return Postgres' message, with the objects that depend on a column, but nothing that quotes a row."""
     of_rows = (error.sqlstate or "")[:2]
     if of_rows == "22":
-        return refusal(error, hides=True)
+        return refusal(error)
     details = f" ({' '.join(error.diag.message_detail.split())})" if error.diag.message_detail else ""
     details = "" if of_rows == "23" else details
     return f"{error.diag.message_primary}{details}"

@@ -5,6 +5,7 @@
 from collections.abc import Generator, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import partial
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
@@ -12,12 +13,12 @@ from pydantic import Field
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.contract.redaction import quoting_nothing
+from platform_defs.contract.redaction import redacting
 from platform_defs.dagster.keys import VERIFY_POOL, table_key, verify_key
 from platform_defs.dagster.run_session import RunSession
 from platform_defs.dagster.storage import STORAGE_AWAY
 from platform_defs.engine.commit import audit
-from platform_defs.errors import TidegateError
+from platform_defs.errors import InternalError, TidegateError
 from platform_defs.pipelines.reporting.events import samples_table
 from platform_defs.pipelines.reporting.halts import halt_check_spec
 from platform_defs.spark.session import SparkResource
@@ -114,7 +115,7 @@ def verify_check(pipeline: Pipeline, names: str = "") -> dg.AssetChecksDefinitio
 
         try:
             compare = verify_whole if config.whole else verify_new
-            with quoting_nothing(f"verify {contract.pipeline}", hides=True):
+            with redacting(None, partial(InternalError.in_command, f"verify {contract.pipeline}")):
                 report = compare(pipeline, connection(), tidegate_spark.session)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from None  # Dagster would store its causes

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, LiteralString, Self, cast
 from urllib.parse import parse_qsl, quote, urlencode
@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from platform_defs.contract.model.classified import NOT_SHOWN
 from platform_defs.contract.redaction import unexpected
-from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError, error_policy
+from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError, error_policy, quoting
 from platform_defs.errors.error_policy import ErrorPolicy, Place
 from platform_defs.postgres.pooling import PROTOCOL, require_session_mode
 from platform_defs.postgres.session import session_settings, statement
@@ -165,27 +165,24 @@ def limited(url: str) -> str:
 
 
 @contextmanager
-def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generator[None]:
-    """Raise Postgres' refusals as the errors of platform_defs/errors/error_policy.py, for statements of this `place`.
-
-    With `hides` they quote no value (`refusal`).
-    """
+def database_errors(place: Place = "ledger") -> Generator[None]:
+    """Raise Postgres' refusals as our errors (`as_ours`), for statements of this `place`."""
     try:
         yield
     except psycopg.Error as error:
-        raise as_ours(error, place, hides=hides) from (None if hides else error)
+        raise as_ours(error, place) from error
 
 
-def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = False) -> TidegateError:
-    """Return the project's error for `error`."""
+def as_ours(error: psycopg.Error, place: Place = "ledger") -> TidegateError:
+    """Return the project's error for `error`, with Postgres' message; in its `redacted`, with the names in it."""
     if _ended(error):
         return error_for_sqlstate(None, f"the connection has ended ({error})", place)
     state = state_of(error)
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return unexpected("a statement for Postgres", error, hides=hides)  # psycopg itself refuses it
+        return unexpected(partial(InternalError.of, "a statement for Postgres"), error)  # psycopg itself refuses it
     if place == "ledger" and refused_by_owner(error):
-        return _owners_refusal(error, hides=hides)
-    return error_for_sqlstate(state, refusal(error, hides=hides), place)
+        return quoting(partial(_owners_refusal, error), str(error.diag.message_primary), refusal(error))
+    return quoting(lambda text: error_for_sqlstate(state, text, place), str(error).strip(), refusal(error))
 
 
 def refused_by_owner(error: psycopg.Error) -> bool:
@@ -207,8 +204,7 @@ def _routine(error: psycopg.Error) -> str | None:
     return found[1] if found else None
 
 
-def _owners_refusal(error: psycopg.Error, *, hides: bool) -> BadInput:
-    message = refusal(error, hides=True) if hides else error.diag.message_primary
+def _owners_refusal(error: psycopg.Error, message: str) -> BadInput:
     statement, routine = next(iter(getattr(error, "__notes__", ())), "a statement"), _routine(error)
     refuser = f"the function {routine}" if routine else "a trigger, an event trigger or a hook"
     return BadInput(
@@ -230,12 +226,12 @@ _RAISED_IN = "pl_exec.c"  # Postgres' file that raises the errors of PL/pgSQL fu
 _NAMED = {"constraint": "constraint_name", "column": "column_name", "table": "table_name", "type": "datatype_name"}
 
 
-def refusal(error: psycopg.Error, *, hides: bool) -> str:
-    """Return Postgres' message. With `hides` only the names in it: the rest may quote the row (Failing row contains
-    ..., Key (email)=(...) already exists, invalid input syntax for ..., whatever a trigger raises).
+def refusal(error: psycopg.Error) -> str:
+    """Return the names in Postgres' message. The rest may quote the row (Failing row contains ..., Key (email)=(...)
+    already exists, invalid input syntax for ..., whatever a trigger raises).
     """
     diag, state = error.diag, error.sqlstate
-    if not hides or state is None:
+    if state is None:
         return str(error).strip()
     if state[:2] in _PLAIN and _RAISED_IN not in (diag.source_file or ""):
         return str(diag.message_primary)

@@ -15,11 +15,12 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.evolution.renames import renames
 from platform_defs.contract.model.classified import classified
+from platform_defs.contract.redaction import redacting
 from platform_defs.engine.commit.publish_statements import lock_as_owner
 from platform_defs.engine.lease.lease import PostgresLease
 from platform_defs.engine.plan.replay_plan import History
 from platform_defs.engine.staging import staging_tables
-from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
+from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown, quoting
 from platform_defs.errors.words import plural
 from platform_defs.ledger.contract_ledger import ContractLedger
 from platform_defs.postgres.connection import (
@@ -87,7 +88,7 @@ class Replacement(BuiltBeside):
         OutcomeUnknown: the ledger has the outcome.
         """
         try:
-            with database_errors(hides=held.hides), held.connection.transaction():
+            with redacting(self.live.contract), database_errors(), held.connection.transaction():
                 held.connection.execute(DURABLE)
                 self._replace(held, shown, reason, who)
         except LedgerAway as error:
@@ -141,7 +142,6 @@ class Replacement(BuiltBeside):
         connection.execute(queries()["forget_builder"], key)
 
     def _replace_rows(self, held: PostgresLease, history: History) -> None:
-        hides = classified(self.live.contract).any
         try:
             for pair in self._pairs(held.connection, history):
                 # Readers continue, and writers wait; if columns change, both wait.
@@ -159,11 +159,14 @@ class Replacement(BuiltBeside):
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
             swapped = isinstance(error, psycopg.errors.UniqueViolation | psycopg.errors.ExclusionViolation)
             remedy = " If rows swap values of a unique constraint, recreate it as DEFERRABLE" if swapped else ""
-            raise BadInput(
-                f"a table of {self.live.name} rejects rebuilt rows: {refusal(error, hides=hides)}. Nothing was changed."
-                f"{remedy}",
-                field=self.live.name,
-            ) from (None if hides else error)
+            raise quoting(
+                lambda why: BadInput(
+                    f"a table of {self.live.name} rejects rebuilt rows: {why}. Nothing was changed.{remedy}",
+                    field=self.live.name,
+                ),
+                str(error).strip(),
+                refusal(error),
+            ) from error
 
     def _prove(self, connection: Connection, pair: Pair) -> None:
         """Check that the live rows are now the rebuilt ones. A trigger or a rule could have prevented it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,7 +18,7 @@ from platform_defs.cli.output import (
     progress,
     results_by_name,
 )
-from platform_defs.errors import TidegateError
+from platform_defs.errors import InternalError, TidegateError
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
@@ -100,14 +101,14 @@ def verify(
 
 def _compare(pipeline: str, *, new: bool) -> Report:
     """Compare the pipeline's tables with its topic. Raises TidegateError if they could not be compared."""
-    from platform_defs.contract.redaction import quoting_nothing
+    from platform_defs.contract.redaction import redacting
     from platform_defs.settings.contracts import find_pipeline
     from platform_defs.stack.open_systems import open_systems
     from platform_defs.verify.incremental import verify_new
     from platform_defs.verify.verify import verify as verify_whole
 
     compare = verify_new if new else verify_whole
-    with quoting_nothing(f"verify {pipeline}", hides=True):
+    with redacting(None, partial(InternalError.in_command, f"verify {pipeline}")):
         wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
         with progress() as show:
 

@@ -5,16 +5,15 @@ would write. The row rules were applied in the tasks; here they are counted, so 
 well. No connection is opened here.
 """
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, classified, names_any
+from platform_defs.contract.model.classified import HIDDEN, classified, names_any
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.reserved import MESSAGE_DECODES, ROW_IS_ACCEPTED
 from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
-from platform_defs.errors import BadInput, GateFailed, Halt
+from platform_defs.errors import GateFailed, Halt
 from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.errors.words import plural
 
@@ -71,18 +70,6 @@ def without_values(contract: Contract, results: Sequence[CheckResult]) -> list[C
         else result
         for result in results
     ]
-
-
-@contextmanager
-def unquoted(contract: Contract) -> Generator[None]:
-    """Name the rule that cannot be evaluated, without the database's message, which may quote classified values."""
-    try:
-        yield
-    except BadInput as wrong:
-        if not classified(contract).any:
-            raise
-        message = f"the rule cannot be evaluated; the error {NOT_SHOWN}"
-        raise BadInput(message, field=wrong.field) from None
 
 
 def failed_checks(staged: Staged, checks: Sequence[CheckResult]) -> BlockingCheckFailed | None:

@@ -12,14 +12,15 @@ import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from math import isfinite, isnan
 from typing import Any
 
+from platform_defs.contract.model.classified import NOT_SHOWN
 from platform_defs.contract.model.contract import BatchRule, CheckResult, Contract
 from platform_defs.engine.commit.audit import SAMPLES
 from platform_defs.engine.ports.run_ports import AuditView
-from platform_defs.errors import BadInput, LedgerAway
+from platform_defs.errors import BadInput, LedgerAway, quoting
 from platform_defs.postgres.connection import session_uri
 from platform_defs.postgres.sqlalchemy_sessions import with_sessions
 
@@ -86,7 +87,11 @@ def _evaluate(batch: Any, rule: BatchRule, expectation: Any, result: Any) -> Che
     if not result.success and _per_row(expectation) and _exception(result.exception_info) is None:
         result = batch.validate(expectation, result_format=_SAMPLED)  # only now is it worth asking which rows
     if (exception := _exception(result.exception_info)) is not None:
-        raise BadInput(f"rule {rule.name} cannot be evaluated: {exception}", field=f"{rule.table}.{rule.name}")
+        raise quoting(
+            partial(BadInput, field=f"{rule.table}.{rule.name}"),
+            f"rule {rule.name} cannot be evaluated: {exception}",
+            f"the rule cannot be evaluated; the error {NOT_SHOWN}",
+        )
     observed = {"rule": rule.description, **_observed(result.result)}
     return CheckResult(rule.name, rule.table, rule.severity, bool(result.success), observed)
 

@@ -15,7 +15,6 @@ import psycopg
 import pyarrow as pa
 from psycopg.types.json import Jsonb
 
-from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.column_types import JSON
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.dead_letter_window import Recent
@@ -77,11 +76,6 @@ class DirectSession:
     area: PostgresDirect
     connection: Connection
 
-    @property
-    def hides(self) -> bool:
-        """True if no error may quote a row: values of the contract are classified."""
-        return classified(self.area.contract).any
-
     def is_published(self, wanted: OffsetRange) -> bool:
         batch_id, holder = self.area.ids[wanted], self.area.holder
         with database_errors():
@@ -98,7 +92,7 @@ class DirectSession:
     @contextmanager
     def transaction(self, wanted: OffsetRange) -> Generator["DirectTransaction"]:
         try:
-            with database_errors(hides=self.hides):
+            with database_errors():
                 for statement in (BEGIN, DURABLE, IDLE):
                     self.connection.execute(statement)
                 yield DirectTransaction(self, wanted, self.area.ids[wanted])
@@ -122,10 +116,10 @@ class DirectTransaction:
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         connection, contract = self.session.connection, self.session.area.contract
-        with database_errors(hides=self.session.hides):
+        with database_errors():
             lock_target(connection, contract.row_table)
             check_target(connection, contract.pipeline, contract.row_table)
-        with database_errors("table", hides=self.session.hides):
+        with database_errors("table"):
             table = contract.row_table
             jsonb = [column.name for column in table.columns if column.type == JSON]
             return copy_rows(connection, identifier(table.name), batches, schema, jsonb)
@@ -158,7 +152,7 @@ class DirectPublication(PostgresPublication):
 
     def write_rows(self) -> None:
         """Check that the table has as many rows as were decoded, and that its constraints accept them."""
-        with database_errors("table", hides=self.hides):
+        with self.table_errors():
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         decoded = sum(item.rows for item in self.staged.coverage)
         Written(decoded, decoded, self.staged.rows).refuse_fewer(self.contract.row_table)

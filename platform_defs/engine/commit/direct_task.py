@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from platform_defs.contract.model.system_columns import BATCH_ID, copied_columns
+from platform_defs.contract.redaction import redacting
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.publish import STEPS, BatchRecord, read_up_to
@@ -54,11 +55,12 @@ def publish_ranges(direct: Direct, work: TaskWork, numbers: Iterator[pa.RecordBa
         for number in (one for batch in numbers for one in integers(columns_of(batch)[0])):
             one_range = _Range(direct, work, work.ranges[number], session)
             try:
-                one_range.publish(recording, decoder)
+                with redacting(work.contract):
+                    one_range.publish(recording, decoder)
             except TidegateError as error:
                 if isinstance(error, Retryable) and not isinstance(error, LogTruncated):
                     raise
-                left[number] = type(error).__name__ if work.hides else f"{type(error).__name__}: {error}"
+                left[number] = f"{type(error).__name__}: {error}"
     yield pa.record_batch([pa.array(left.keys(), pa.int64()), pa.array(left.values(), pa.string())], ["number", "why"])
 
 
@@ -118,8 +120,7 @@ class _Range:
 
     def _row_batch(self, batch: pa.RecordBatch, batch_id: int, schema: pa.Schema) -> pa.RecordBatch:
         crash_points.reach("in_copy")
-        columns = fitting(batch, schema, hides=self.work.hides)
-        return record_batch([*columns, repeated(batch_id, BATCH_ID[1].arrow, batch.num_rows)], schema)
+        return record_batch([*fitting(batch, schema), repeated(batch_id, BATCH_ID[1].arrow, batch.num_rows)], schema)
 
 
 class _Covered:

@@ -2,7 +2,8 @@
 engine/commit/publish.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,8 +12,8 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import CheckResult, Contract, Table
+from platform_defs.contract.redaction import redacting
 from platform_defs.engine.commit.breaker import recent_with
 from platform_defs.engine.commit.row_writing import StagedRows, Written, accumulate, append, upsert, upsert_in_order
 from platform_defs.engine.plan.split_batch import next_part
@@ -64,10 +65,11 @@ class PostgresPublication:
     staged: Staged
     changes: RowChanges | None = field(default=None, init=False)
 
-    @property
-    def hides(self) -> bool:
-        """True if no error may quote a row: values of the contract are classified."""
-        return classified(self.contract).any
+    @contextmanager
+    def table_errors(self) -> Generator[None]:
+        """Raise Postgres' refusals of rows (`database_errors`), as the contract allows them to be shown."""
+        with redacting(self.contract), database_errors("table"):
+            yield
 
     def lock_as_owner(self) -> None:
         """Lock the pipeline's row for the rest of the transaction."""
@@ -119,7 +121,7 @@ class PostgresPublication:
         """Write the winners' rows into the row table, then merge them into each accumulate. Every row has to arrive.
         Only here can a row be refused.
         """
-        with database_errors("table", hides=self.hides):
+        with self.table_errors():
             table, everything = self.contract.row_table, sql.SQL("true")
             if table.disposition == "append":
                 written = append(self.rows, table, everything)

@@ -22,7 +22,6 @@ from platform_defs.engine.ports.run_ports import RefusedRow
 from platform_defs.engine.staging.staging_tables import STAGING_SCHEMA
 from platform_defs.errors import NotReproduced, RowRefused
 from platform_defs.offsets import OffsetRange, nth_offset
-from platform_defs.postgres.connection import database_errors
 
 EVERYTHING = sql.SQL("true")
 TRIED_AGAIN = 2_000  # rejected messages that are tried again, since they may reference what comes later
@@ -36,7 +35,7 @@ def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
     """
     for table in publication.contract.accumulates:  # rows may reference their groups by a deferred key
         savepoint = publication.connection.transaction()
-        with suppress(RowRefused), database_errors("table", hides=publication.hides), savepoint:
+        with suppress(RowRefused), publication.table_errors(), savepoint:
             accumulate(publication.rows, table)
     search = _Search(publication, sorted(publication.staged.pending.ranges), _rows_in_order(publication))
     while search.write_round() and _newest_only(publication):
@@ -142,7 +141,7 @@ class _Search:
         # them: rows that are to stay are written outside of it.
         if (why := _refusal(self.publication, self.rows, within, stays=False)) is None:
             try:
-                with database_errors("table", hides=self.publication.hides):
+                with self.publication.table_errors():
                     self.publication.upsert(self.rows, within)
             except RowRefused as refusal:  # a trigger or default that is not deterministic
                 raise NotReproduced(
@@ -161,7 +160,7 @@ def _refusal(
     table = publication.contract.row_table
     savepoint = publication.connection.transaction(force_rollback=not stays)
     try:
-        with database_errors("table", hides=publication.hides), savepoint:
+        with publication.table_errors(), savepoint:
             if table.disposition == "append":
                 append(rows, table, where)
             else:

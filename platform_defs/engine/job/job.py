@@ -2,7 +2,8 @@
 
 import builtins
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -11,12 +12,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from platform_defs.contract.model.classified import NOT_SHOWN
+from platform_defs.contract.model.classified import NOT_SHOWN, classified
+from platform_defs.contract.redaction import redacting
 from platform_defs.engine.task import same_install
 from platform_defs.engine.task.same_install import Batches
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.engine.task.task_errors import UpstreamFailed, from_envelope, to_envelope, upstream
-from platform_defs.errors import BadInput, SparkAway, TidegateError, TransformFailed, error_policy
+from platform_defs.errors import BadInput, SparkAway, TidegateError, TransformFailed, error_policy, quoting
 from platform_defs.errors.error_policy import ErrorPolicy, JavaCause
 from platform_defs.offsets import OffsetRange, tasks_for
 
@@ -39,10 +41,14 @@ def bound(function: InTask, work: TaskWork) -> Batches:
     """Return `function` over `work`, for Spark. `run` raises its errors unchanged, and OtherInstall if a task would
     decode with other code.
     """
-    return partial(_in_task, same_install.sealed(partial(function, work)), work.nonce, work.hides)
+    hides = classified(work.contract).any
+    return partial(_in_task, same_install.sealed(partial(function, work)), work.nonce, hides)
 
 
 def _in_task(function: Batches, nonce: str, hides: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield what `function` yields. Spark logs a task's error, so with `hides` it says names alone. The driver decides
+    that: the task knows no contract until it has compared installations.
+    """
     try:
         yield from function(upstream(batches))
     except UpstreamFailed:
@@ -53,29 +59,40 @@ def _in_task(function: Batches, nonce: str, hides: bool, batches: Iterator[pa.Re
 
 def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
     """Run a job over `work` and collect its few rows. Raises the Tidegate error that it failed with (`as_ours`)."""
-    try:
+    with job_errors(work):
         return [row.asDict() for row in frame.collect()]
-    except (PySparkException, Py4JError, OSError) as error:
-        raise as_ours(error, work.nonce, hides=work.hides) from error
 
 
-def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateError:
+@contextmanager
+def job_errors(work: TaskWork) -> Generator[None]:
+    """Raise the error that a failed job over `work` means (`as_ours`), as its contract allows it to be shown."""
+    with redacting(work.contract):
+        try:
+            yield
+        except (PySparkException, Py4JError, OSError) as error:
+            raise as_ours(error, work.nonce) from error
+
+
+def as_ours(error: Exception, nonce: str) -> TidegateError:
     """Return the error that a failed job means: the one that our function raised in a task, or else Spark's or the
-    transform's.
+    transform's, with its message; in `redacted`, with the names in it.
 
     The latter are classified by platform_defs/errors/error_policy.py: TransformFailed if a message may be at fault,
-    BadInput if Spark cannot run the transform, SparkAway otherwise. With `hides`, only names of Spark's errors are
-    passed on.
+    BadInput if Spark cannot run the transform, SparkAway otherwise.
     """
     try:
         text, thrown = str(error), _thrown(error)
         causes = [_java_cause(each) for each in thrown]
-        message = _named(causes, _reason(thrown, text)) if hides else _reason(thrown, text)
+        message = _reason(thrown, text)
     except (Py4JError, OSError):  # the JVM can no longer report what happened
         return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})")
     if (ours := from_envelope(text, nonce)) is not None:
         return ours
-    match error_policy.of_spark(causes):
+    return quoting(partial(_failure, error_policy.of_spark(causes)), message, _named(causes, message))
+
+
+def _failure(policy: ErrorPolicy, message: str) -> TidegateError:
+    match policy:
         case ErrorPolicy.REFUSED_ROW:
             return TransformFailed(message, of_data=True)
         case ErrorPolicy.SUSPECT:

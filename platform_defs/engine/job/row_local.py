@@ -20,8 +20,6 @@ from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -30,14 +28,14 @@ from platform_defs.contract.model.offered_columns import named_columns
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.transform_sources import changed_source
 from platform_defs.contract.odcs_writer import contract_digest
-from platform_defs.engine.job.job import InTask, as_ours, bound, run
+from platform_defs.engine.job.job import InTask, bound, job_errors, run
 from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.job.keep_nothing import Nowhere
 from platform_defs.engine.job.transform import transform_file, transformed
 from platform_defs.engine.ports.run_ports import PipelineLease
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.engine.task.task import TaskWork, read_range
-from platform_defs.errors import BadInput, TransformChanged, TransformFailed
+from platform_defs.errors import BadInput, TidegateError, TransformChanged, TransformFailed, quoting
 from platform_defs.formats.blocks.arrow import columns_of, integers
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.offsets import OffsetRange, PendingBatch, TopicView, split, whole_spans
@@ -183,16 +181,13 @@ class _Call:
         return [text for text in found for _ in range(self.times)]
 
     def _select(self, wanted: Callable[[DataFrame], DataFrame]) -> pa.Table:
-        try:
-            with own_session(self.spark) as session:
-                numbers = session.range(0, self.tasks, 1, self.tasks)
-                result = wanted(transformed(numbers, self.pipeline, self.work, self.messages))
-                # after the transform, which may have set it
-                for name, value in {**ONE_SHUFFLE_PARTITION, **self.settings}.items():
-                    session.conf.set(name, value)
-                return result.toArrow()
-        except (PySparkException, Py4JError, OSError) as error:
-            raise as_ours(error, self.work.nonce, hides=self.work.hides) from error
+        with job_errors(self.work), own_session(self.spark) as session:
+            numbers = session.range(0, self.tasks, 1, self.tasks)
+            result = wanted(transformed(numbers, self.pipeline, self.work, self.messages))
+            # after the transform, which may have set it
+            for name, value in {**ONE_SHUFFLE_PARTITION, **self.settings}.items():
+                session.conf.set(name, value)
+            return result.toArrow()
 
 
 def _as_text(column: Column, kind: str) -> Column:
@@ -246,11 +241,15 @@ def _difference(rows: Rows, one: _Call, other: _Call) -> _Difference | None:
     return None
 
 
-def _refusal(pipeline: Pipeline, work: TaskWork, found: _Difference, when: str, instead: str) -> BadInput:
+def _refusal(pipeline: Pipeline, work: TaskWork, found: _Difference, when: str, instead: str) -> TidegateError:
+    """Return the BadInput."""
     what = f"returns {found.what} for {work.contract.topic}[{found.place[0]}] at offset {found.place[1]} {when}"
-    if found.values and not work.hides:
-        what += f" ({excerpt(found.values[0])}, then {excerpt(found.values[1])})"
-    return BadInput(f"the transform {what}. {instead}", file=transform_file(pipeline), field=found.column)
+    values = f" ({excerpt(found.values[0])}, then {excerpt(found.values[1])})" if found.values else ""
+
+    def refusal(values: str) -> BadInput:
+        return BadInput(f"the transform {what}{values}. {instead}", file=transform_file(pipeline), field=found.column)
+
+    return quoting(refusal, values, "")
 
 
 def _sampled(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

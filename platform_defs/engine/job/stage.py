@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.job.job import as_ours, bound, range_numbers, run
+from platform_defs.engine.job.job import bound, job_errors, range_numbers, run
 from platform_defs.engine.job.transform import transformed
 from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.ports.run_ports import PipelineLease
@@ -67,14 +66,12 @@ def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> Data
 
     Raises SparkAway if Spark ends meanwhile: another pipeline's batch may have caused that.
     """
-    try:
+    with job_errors(work):
         if pipeline.transform is None:
             return range_numbers(spark, work, work.ranges).mapInArrow(bound(task.read_and_stage, work), task.RESULT)
         with own_session(spark) as session:
             rows = transformed(range_numbers(session, work, work.ranges), pipeline, work)
             return rows.mapInArrow(bound(task.stage_rows, work), task.RESULT)
-    except (Py4JError, OSError) as error:
-        raise as_ours(error, work.nonce, hides=work.hides) from error
 
 
 def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> tuple[Coverage, ...]:

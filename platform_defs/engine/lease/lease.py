@@ -93,11 +93,6 @@ class PostgresLease:
     contract_digest: str | None = None  # contract for the messages of each try; None: not recorded here
     transform_digest: str | None = None  # transform that makes their rows (contract/model/digest.py); None: unknown
 
-    @property
-    def hides(self) -> bool:
-        """True if no error may quote a row: values of the contract are classified."""
-        return classified(self.contract).any
-
     def ping(self) -> None:
         with database_errors():
             self.connection.execute("SELECT 1")
@@ -163,7 +158,7 @@ class PostgresLease:
             of_try = {"staging_id": staging_id, "table_id": table_id, "batch_id": pending.batch_id}
             self.connection.execute(queries()["open_staging"], {**self.holder.key, **pinned, **of_try})
         name, table = application_name(pipeline, self.holder.owner), staging_tables.rows_name(table_id)
-        return PostgresStaging(self.url, name, staging_id, table, self.hides)
+        return PostgresStaging(self.url, name, staging_id, table)
 
     def open_direct(self, pending: PendingBatch, staging_id: int) -> PostgresDirect:
         with self._owned():
@@ -209,7 +204,7 @@ class PostgresLease:
         except (psycopg.Error, LedgerAway) as error:  # LedgerAway: a step of the publication has classified it already
             if not self.connection.closed:
                 self._roll_back()
-                raise (as_ours(error, hides=self.hides) if isinstance(error, psycopg.Error) else error) from error
+                raise (as_ours(error) if isinstance(error, psycopg.Error) else error) from error
             if not self._committed(batch_id):
                 message = f"the connection was lost before batch {batch_id} was in the ledger: {error}"
                 raise LedgerAway(message, sqlstate=state_of(error)) from error
@@ -220,7 +215,7 @@ class PostgresLease:
     def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
         # One transaction each: the writes of the first search must be gone before the second writes the batch again.
         for search in (find_refused, find_first_refused):
-            with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
+            with database_errors(), self.connection.transaction(force_rollback=True):
                 if found := search(PostgresPublication(self.connection, self.holder, self.contract, staged)):
                     return found
         return ()
@@ -257,7 +252,7 @@ class PostgresLease:
         return row[0] if row else 0
 
     def halt(self, detail: HaltDetail) -> None:
-        if self.hides and isinstance(detail, AccumulateRefused | KeepsFailing):
+        if classified(self.contract).any and isinstance(detail, AccumulateRefused | KeepsFailing):
             detail = replace(detail, quotes_nothing=True)
         halted = {**self.holder.key, "code": detail.code, "detail": Jsonb(detail.to_json())}
         with database_errors():

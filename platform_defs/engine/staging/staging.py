@@ -53,22 +53,18 @@ class PostgresStaging:
     application_name: str
     staging_id: int
     table: str  # in STAGING_SCHEMA
-    hides: bool = False  # no error may quote a row: values are classified
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """See StagingArea."""
         table = sql.Identifier(STAGING_SCHEMA, self.table)
-        with (
-            closing(connect(self.url, self.application_name)) as connection,
-            database_errors("staging", hides=self.hides),
-        ):
+        with closing(connect(self.url, self.application_name)) as connection, database_errors("staging"):
             return copy_rows(connection, table, batches, schema)
 
     @contextmanager
     def recording(self) -> Generator["PostgresRecording"]:
         """See StagingArea."""
         with closing(connect(self.url, self.application_name)) as connection:
-            yield PostgresRecording(connection, self.staging_id, self.hides)
+            yield PostgresRecording(connection, self.staging_id)
 
 
 @dataclass(frozen=True)
@@ -77,12 +73,11 @@ class PostgresRecording:
 
     connection: psycopg.Connection[tuple[Any, ...]]
     staging_id: int
-    hides: bool = False
 
     @contextmanager
     def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
         """Open a transaction that commits, with the coverage in it, when the block ends well; else it rolls back."""
-        with database_errors(hides=self.hides), self.connection.transaction():
+        with database_errors(), self.connection.transaction():
             yield PostgresRecorder(self.connection, self.staging_id, partition, attempt)
 
 

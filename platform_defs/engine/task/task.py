@@ -8,13 +8,12 @@ attempt numbers restart when a stage is retried.
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from uuid import UUID, uuid4
 
 import pyarrow as pa
 
-from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.column_types import ATTEMPT
 from platform_defs.contract.model.contract import Contract, Fault
 from platform_defs.contract.model.offered_columns import OFFERED
@@ -28,7 +27,7 @@ from platform_defs.engine.task.array_texts import array_texts, in_pieces
 from platform_defs.engine.task.decoding import BlockDecoder, DecodedBlock
 from platform_defs.engine.task.message_keys import KeyColumn
 from platform_defs.engine.task.metadata_columns import with_offered
-from platform_defs.errors import InternalError, MessageMisplaced, RowRefused
+from platform_defs.errors import InternalError, MessageMisplaced, RowRefused, quoting
 from platform_defs.formats.blocks.arrow import (
     ArrowField,
     Column,
@@ -65,11 +64,6 @@ class TaskWork:
     @property
     def keyed(self) -> bool:
         return self.contract.row_table.disposition == "upsert"
-
-    @cached_property
-    def hides(self) -> bool:
-        """True if no text from others may be passed on: it could quote a classified value."""
-        return classified(self.contract).any
 
     @property
     def decoded_schema(self) -> pa.Schema:
@@ -128,7 +122,7 @@ def stage_rows(
     if first is not None:
         batches = chain([first], batches)
         pieces = chain.from_iterable(map(in_pieces, map(messages.counted, batches) if counts_messages else batches))
-        rows = work.area.copy((_tagged(piece, attempt, schema, hides=work.hides) for piece in pieces), schema)
+        rows = work.area.copy((_tagged(piece, attempt, schema) for piece in pieces), schema)
     counts = [pa.array([count], pa.int64()) for count in (rows, messages.count)]
     yield pa.record_batch([pa.array([str(attempt)]), *counts], names=["attempt", "rows", "messages"])
 
@@ -163,31 +157,34 @@ def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.
     yield from ()
 
 
-def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema, *, hides: bool) -> pa.RecordBatch:
+def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.RecordBatch:
     """Return `batch` in the staged order and types. Raises RowRefused."""
     crash_points.reach("in_copy")
     tags = repeated(attempt.bytes, ATTEMPT.arrow, batch.num_rows)
-    return record_batch([*fitting(batch, schema, hides=hides), tags], schema)
+    return record_batch([*fitting(batch, schema), tags], schema)
 
 
-def fitting(batch: pa.RecordBatch, schema: pa.Schema, *, hides: bool) -> list[Column]:
+def fitting(batch: pa.RecordBatch, schema: pa.Schema) -> list[Column]:
     """Return the columns that `schema` names, all but its last one, in its types. Raises RowRefused for a value that
     does not fit; COPY would store its bits.
     """
     columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
     kinds: list[pa.DataType] = schema.types
-    return [_staged(name, c, kind, hides=hides) for name, c, kind in zip(schema.names, columns, kinds, strict=False)]
+    return [_staged(name, column, kind) for name, column, kind in zip(schema.names, columns, kinds, strict=False)]
 
 
-def _staged(name: str, column: Column, kind: pa.DataType, *, hides: bool) -> Column:
+def _staged(name: str, column: Column, kind: pa.DataType) -> Column:
     """Return the column as COPY gets it."""
     try:
         if pa.types.is_list(column.type):
             return array_texts(column)
         return column if column.type == kind else column.cast(kind)
     except pa.ArrowInvalid as error:
-        message = "a classified value is out of range" if hides else error
-        raise RowRefused(f"a value does not fit its column, {name}: {message}", error_class="NotCopied") from error
+        raise quoting(
+            lambda why: RowRefused(f"a value does not fit its column, {name}: {why}", error_class="NotCopied"),
+            str(error),
+            "a classified value is out of range",
+        ) from error
 
 
 def _decode(

@@ -9,11 +9,12 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 
 from platform_defs.contract.redaction import unexpected
-from platform_defs.errors import TidegateError, from_json
+from platform_defs.errors import InternalError, TidegateError, from_json
 
 
 class TaskError(Exception):
@@ -25,8 +26,12 @@ class UpstreamFailed(Exception):
 
 
 def to_envelope(error: Exception, nonce: str, *, hides: bool = False) -> TaskError:
-    """Return `error` for the driver. A foreign error becomes an InternalError: our functions expect nothing else."""
-    ours = error if isinstance(error, TidegateError) else unexpected("a Spark task", error, hides=hides)
+    """Return `error` for the driver; with `hides`, by names alone. A foreign error becomes an InternalError: our
+    functions expect nothing else.
+    """
+    bug = partial(InternalError.of, "a Spark task")
+    ours = error if isinstance(error, TidegateError) else unexpected(bug, error)
+    ours = ours.quoting_nothing() if hides else ours
     written = json.dumps(ours.to_json(), default=str).encode()
     return TaskError(f"{type(ours).__name__}: {ours} {nonce}{b64encode(written).decode()}{nonce}")
 

@@ -1,8 +1,12 @@
 """Classified values: messages contain names, rules and classes of errors, never a value."""
 
+import pickle
+import traceback
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +25,8 @@ from platform_defs.contract.model.contract import (
     Table,
 )
 from platform_defs.contract.redaction import (
-    quoting_nothing,
     redacted,
+    redacting,
     stored_checks,
     stored_error,
     stored_halt,
@@ -31,8 +35,9 @@ from platform_defs.contract.redaction import (
 )
 from platform_defs.engine.commit.audit import without_values
 from platform_defs.engine.job import job
-from platform_defs.errors import BadInput, InternalError
-from platform_defs.errors.error_policy import JavaCause
+from platform_defs.engine.task.task_errors import from_envelope, to_envelope
+from platform_defs.errors import BadInput, InternalError, TidegateError, quoting
+from platform_defs.errors.error_policy import JavaCause, Place
 from platform_defs.errors.halts import (
     AccumulateRefused,
     BlockingCheckFailed,
@@ -41,6 +46,7 @@ from platform_defs.errors.halts import (
     TooManyDeadLetters,
     UnknownHalt,
 )
+from platform_defs.postgres.connection import as_ours, database_errors
 
 QUOTED = "Zq7Quoted"
 RULE = RowRule("email_pattern", "email", "pattern", ".+@.+", "")
@@ -201,7 +207,9 @@ def test_where_an_exception_was_raised_is_said_without_its_text() -> None:
     try:
         raise KeyError(QUOTED)
     except KeyError as error:
-        message = str(unexpected("a batch", error, hides=True))
+        bug = unexpected(partial(InternalError.of, "a batch"), error)
+    assert QUOTED in str(bug)
+    message = str(bug.quoting_nothing())
     assert QUOTED not in message
     assert f"KeyError at {__file__}, line " in message
 
@@ -263,18 +271,36 @@ def test_check_results_in_the_ledger_are_reported_as_the_current_contract_allows
     assert stored_checks(contract(field("email"), field("country")), checks) == tuple(checks)
 
 
-@pytest.mark.parametrize("hides", [True, False])
-def test_an_error_of_a_command_that_hides_values_has_no_cause_and_no_text_of_others(hides: bool) -> None:
-    cause = ValueError(QUOTED)
-    with pytest.raises(BadInput) as refused, quoting_nothing("verify p", hides=hides):
-        raise BadInput("the transform fails") from cause
-    assert (refused.value.__cause__ is None) == hides
+@pytest.mark.parametrize("of", [PEOPLE, None, contract(field("email"), field("country"))])
+def test_an_error_of_a_contract_that_classifies_has_no_cause_and_no_text_of_others(of: Contract | None) -> None:
+    hides, cause = of is None or classified(of).any, ValueError(QUOTED)
+    with pytest.raises(BadInput) as refused, redacting(of):
+        raise quoting(BadInput, f"the transform fails: {QUOTED}", "the transform fails") from cause
+    assert (QUOTED in str(refused.value), refused.value.__cause__ is None) == (not hides, hides)
     with (
         pytest.raises(InternalError, match="In verify p: ValueError at ") as bug,
-        quoting_nothing("verify p", hides=hides),
+        redacting(of, partial(InternalError.in_command, "verify p")),
     ):
         raise cause
-    assert (QUOTED in str(bug.value), bug.value.__cause__ is None) == (not hides, hides)
+    shown = "".join(traceback.format_exception(bug.value))
+    assert (QUOTED in shown, bug.value.__cause__ is None) == (not hides, hides)
+    with pytest.raises(ValueError, match=QUOTED), redacting(of):
+        raise cause
+
+
+@pytest.mark.parametrize("place", ["ledger", "staging", "table"])
+@pytest.mark.parametrize("state", ["23505", "22P02", "P0001", "42804", "57P01"])
+def test_an_error_of_postgres_quotes_nothing_outside_the_block_or_the_task(state: str, place: Place) -> None:
+    error = psycopg.errors.lookup(state)(f"Key (email)=({QUOTED}) already exists")
+    with pytest.raises(TidegateError) as hidden, redacting(PEOPLE), database_errors(place):
+        raise error
+    assert QUOTED not in "".join(traceback.format_exception(hidden.value))
+    quotes = as_ours(error, place)
+    assert type(hidden.value) is type(quotes)
+    envelope = str(to_envelope(quotes, "00ff", hides=True))
+    assert QUOTED not in envelope + str(from_envelope(envelope, "00ff"))
+    again = pickle.loads(pickle.dumps(quotes))  # noqa: S301  # our own
+    assert str(again.quoting_nothing()) == str(quotes.quoting_nothing()) == str(hidden.value)
 
 
 def test_an_error_is_shown_where_all_that_is_classified_was_hidden_when_it_was_recorded() -> None:
