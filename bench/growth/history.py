@@ -90,7 +90,13 @@ class History:
             staged = Staged(pending, area.staging_id, {attempt: MESSAGES}, coverage)
             timings: dict[str, float] = {"plan": 0.05, "stage": 0.05, "audit": 0.05, "publish": 0.05}
             event = events.of_batch(self.contract, staged, self.checks)
-            publish(held, Known(self.view), self.contract, staged, BatchRecord(self.checks, timings, event))
+            publish(
+                held.publication(staged),
+                Known(self.view),
+                self.contract,
+                staged,
+                BatchRecord(self.checks, timings, event),
+            )
             yield Published(
                 pending.batch_id, self.contract.pipeline, pending.ranges, *counts, tuple(self.checks), timings
             )

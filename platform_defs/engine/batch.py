@@ -24,6 +24,7 @@ from platform_defs.contract.redaction import redacting
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.publish import BatchRecord, publish
+from platform_defs.engine.commit.refused_rows import MAX_EXCLUDED
 from platform_defs.engine.commit.right_registry import (
     as_decided,
     refuse_switched,
@@ -33,13 +34,7 @@ from platform_defs.engine.commit.right_registry import (
 from platform_defs.engine.direct import goes_direct, publish_directly
 from platform_defs.engine.failure import record_failure
 from platform_defs.engine.job.bisection import Bisection, Failure, certain
-from platform_defs.engine.job.exclusions import (
-    MAX_ATTEMPTS,
-    MAX_EXCLUDED,
-    Excluded,
-    refused_by_table,
-    wait_for_suspects,
-)
+from platform_defs.engine.job.exclusions import MAX_ATTEMPTS, Excluded, refused_by_table, wait_for_suspects
 from platform_defs.engine.job.row_local import refuse_unproven
 from platform_defs.engine.job.stage import Results, stage
 from platform_defs.engine.plan.budget import Budget, Spent
@@ -211,7 +206,7 @@ def _attempt(
     record = BatchRecord(checks, clock.steps, context.lineage.of_batch(contract, staged, checks))
     refuse_switched_since(contract, schemas, staged)
     try:
-        view, changes = publish(ledger, context.broker, contract, staged, record)
+        view, changes = publish(ledger.publication(staged), context.broker, contract, staged, record)
     except RowRefused as refusal:
         raise refused_by_table(contract, ledger, staged, refusal) from refusal
     crash_points.reach("after_commit")

@@ -3,8 +3,8 @@
 Retries are limited, unless a system is away: platform_defs/errors/error_policy.py has the limit.
 """
 
+from platform_defs.engine.lease.lease import PostgresLease
 from platform_defs.engine.ports.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
-from platform_defs.engine.ports.run_ports import PipelineLease
 from platform_defs.errors import (
     AccessDenied,
     Fenced,
@@ -24,7 +24,7 @@ from platform_defs.formats.blocks.excerpt import printable
 SESSION_ENDED = "57P01"  # admin_shutdown: by pg_terminate_backend, or since the server stops
 
 
-def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -> None:
+def record_failure(pipeline: str, ledger: PostgresLease, error: TidegateError) -> None:
     """Record in the ledger what ended a run. Raises Fenced if another run took over, and Halt `keeps_failing`."""
     outcome_unknown = isinstance(error, OutcomeUnknown)
     if not outcome_unknown and ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
@@ -46,7 +46,7 @@ def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -
         raise halt from error
 
 
-def _back_off(ledger: PipelineLease, error: TidegateError, policy: ErrorPolicy) -> int:
+def _back_off(ledger: PostgresLease, error: TidegateError, policy: ErrorPolicy) -> int:
     """Back off, and return how often in a row the pending batch has failed; 0 if Postgres cannot record it."""
     try:
         return ledger.back_off(str(error), _pause(error), counts=_counts(error, policy))

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from platform_defs.engine.job.job_limit import JobLimit
-from platform_defs.engine.ports.run_ports import Auditor, Broker, LineageEvents, PipelineLease
+from platform_defs.engine.lease.lease import PostgresLease
+from platform_defs.engine.ports.run_ports import Auditor, Broker, LineageEvents
 from platform_defs.engine.ports.schema_ports import Schemas
 from platform_defs.engine.ports.task_ports import Source
 
@@ -15,7 +16,7 @@ from platform_defs.engine.ports.task_ports import Source
 class RunContext:
     """The connections and services of a run, opened by the caller (runs/open_run.py)."""
 
-    ledger: PipelineLease
+    ledger: PostgresLease
     broker: Broker
     source: Source
     spark: Callable[[], SparkSession]  # started only when there is something to read

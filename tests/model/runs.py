@@ -222,7 +222,7 @@ class Run:
         assert staged is not None
         checks = [CheckResult("model", self.contract.row_table.name, "warning", True, {})]
         event = _EVENTS.of_batch(self.contract, staged, checks)
-        publish(self.hold, self.log, self.contract, staged, BatchRecord(checks, {}, event))
+        publish(self.hold.publication(staged), self.log, self.contract, staged, BatchRecord(checks, {}, event))
         return staged.pending.batch_id
 
     def forget(self) -> None:

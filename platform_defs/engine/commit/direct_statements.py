@@ -48,7 +48,7 @@ IDLE_LOCKED = "SET LOCAL idle_in_transaction_session_timeout = '60s'"  # with th
 
 @dataclass(frozen=True)
 class PostgresDirect:
-    """The target of the tasks of one try at a plan (engine.task_ports.DirectArea). Picklable."""
+    """The area through which the tasks of one try publish ranges, each as a batch of its own. Picklable."""
 
     url: str = field(repr=False)  # contains the password
     contract: Contract
@@ -64,6 +64,7 @@ class PostgresDirect:
 
     @contextmanager
     def session(self) -> Generator["DirectSession"]:
+        """Open a session under the name of the run that owns the pipeline, so that it ends with it."""
         name = application_name(self.holder.pipeline, self.holder.owner)
         with closing(connect(self.url, name, settings={"lock_timeout": LOCK_WAIT})) as connection:
             yield DirectSession(self, connection)
@@ -71,12 +72,13 @@ class PostgresDirect:
 
 @dataclass(frozen=True)
 class DirectSession:
-    """See engine.task_ports.DirectSession."""
+    """A session of a task that publishes ranges, one after the other."""
 
     area: PostgresDirect
     connection: Connection
 
     def is_published(self, wanted: OffsetRange) -> bool:
+        """Return True if the range has been published as the batch that it is in this try. Raises Fenced."""
         batch_id, holder = self.area.ids[wanted], self.area.holder
         with database_errors():
             row = self.connection.execute(queries()["range_state"], {**holder.key, "batch_id": batch_id}).fetchone()
@@ -91,6 +93,7 @@ class DirectSession:
 
     @contextmanager
     def transaction(self, wanted: OffsetRange) -> Generator["DirectTransaction"]:
+        """Open a transaction, which commits when the block ends without an error."""
         try:
             with database_errors():
                 for statement in (BEGIN, DURABLE, IDLE):
@@ -108,13 +111,16 @@ class DirectSession:
 
 @dataclass(frozen=True)
 class DirectTransaction:
-    """See engine.task_ports.DirectTransaction."""
+    """One transaction of a task: the rows of a range, then the steps that make a batch of them."""
 
     session: DirectSession
     wanted: OffsetRange
     batch_id: int
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        """COPY `batches` into the row table, which is first locked against changes and compared with the contract.
+        Return the number of rows. Raises RowRefused, BadInput, and what `batches` raises.
+        """
         connection, contract = self.session.connection, self.session.area.contract
         with database_errors():
             lock_target(connection, contract.row_table)
@@ -125,18 +131,20 @@ class DirectTransaction:
             return copy_rows(connection, identifier(table.name), batches, schema, jsonb)
 
     def staged(self, coverage: Coverage, rows: int, registry: str) -> Staged:
+        """Return the range as a batch of its own, with `rows` that were COPYed."""
         area = self.session.area
         alone = replace(area.plan, batch_id=self.batch_id, ranges=(self.wanted,))
         return Staged(alone, area.staging_id, {coverage.attempt: rows}, (coverage,), registry)
 
     def publication(self, staged: Staged) -> "DirectPublication":
+        """Return the rest of this transaction. Its `staged` has the latest counts once the row is locked."""
         area = self.session.area
         return DirectPublication(self.session.connection, area.holder, area.contract, staged, area.plan.batch_id)
 
 
 @dataclass
 class DirectPublication(PostgresPublication):
-    """Makes the rows that were COPYed in this transaction a batch (Publication)."""
+    """Makes the rows that were COPYed in this transaction a batch."""
 
     plan_id: int
 

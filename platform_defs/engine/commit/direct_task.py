@@ -20,11 +20,12 @@ from platform_defs.contract.model.system_columns import BATCH_ID, copied_columns
 from platform_defs.contract.redaction import redacting
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.breaker import break_circuit
+from platform_defs.engine.commit.direct_statements import DirectSession, DirectTransaction, PostgresDirect
 from platform_defs.engine.commit.publish import STEPS, BatchRecord, read_up_to
 from platform_defs.engine.commit.right_registry import refuse_switched_since, refuse_unknown
 from platform_defs.engine.plan.topic_view import describe
 from platform_defs.engine.ports import crash_points
-from platform_defs.engine.ports.publication_ports import DirectArea, DirectSession, DirectTransaction, Staged
+from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.ports.run_ports import Broker, LineageEvents
 from platform_defs.engine.ports.task_ports import Coverage, Recording
 from platform_defs.engine.task.decoding import BlockDecoder
@@ -40,7 +41,7 @@ LEFT = "number bigint, why string"
 class Direct:
     """The inputs of a direct job's tasks besides their TaskWork. Travels to the workers."""
 
-    area: DirectArea
+    area: PostgresDirect
     broker: Broker
     lineage: LineageEvents
 

@@ -5,13 +5,15 @@ Data and offsets commit together or not at all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from platform_defs.contract.model.contract import CheckResult, Contract
+from platform_defs.engine.commit.publish_statements import PostgresPublication
 from platform_defs.engine.plan.topic_view import describe
-from platform_defs.engine.ports.publication_ports import Publication, Staged
-from platform_defs.engine.ports.run_ports import Broker, PipelineLease
+from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.ports.run_ports import Broker
 from platform_defs.errors import LogTruncated, StagingLost
 from platform_defs.ledger.published import RowChanges
 from platform_defs.offsets import Position, TopicView, still_there
@@ -30,9 +32,9 @@ class BatchRecord:
 class PublishStep:
     """A step inside a publishing transaction: `publish` runs it, `tidegate plan --explain` prints it."""
 
-    name: str  # the method of Publication
+    name: str  # the method of PostgresPublication
     does: str
-    run: Callable[[Publication, BatchRecord], None]
+    run: Callable[[PostgresPublication, BatchRecord], None]
 
 
 # The steps of the publishing transaction, in order. 1. is before it, in `publish`.
@@ -84,10 +86,14 @@ STEPS = (
 
 
 def publish(
-    ledger: PipelineLease, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord
+    publication: AbstractContextManager[PostgresPublication],
+    broker: Broker,
+    contract: Contract,
+    staged: Staged,
+    record: BatchRecord,
 ) -> tuple[TopicView, RowChanges | None]:
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing. Return the topic as
-    it was before the commit, and the row changes of an upsert.
+    it was before the commit, and the row changes of an upsert. `publication`: its transaction, not open yet.
 
     Raises Fenced, Halt, LogTruncated, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the
     ledger has the outcome.
@@ -99,7 +105,7 @@ def publish(
     still_there(contract.pipeline, read, view)
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
         raise StagingLost.other_ranges()
-    with ledger.publication(staged) as transaction:
+    with publication as transaction:
         for step in STEPS:  # 2. to 7.
             step.run(transaction, record)
     # 8. COMMIT, on leaving the block.

@@ -57,13 +57,15 @@ def is_owner(connection: Connection, holder: Holder) -> bool:
 
 @dataclass
 class PostgresPublication:
-    """See Publication. Works inside one open transaction of `connection`."""
+    """The one transaction that makes a batch real, open on `connection`. engine/commit/publish.py has the order and
+    why.
+    """
 
     connection: Connection
     holder: Holder
     contract: Contract
     staged: Staged
-    changes: RowChanges | None = field(default=None, init=False)
+    changes: RowChanges | None = field(default=None, init=False)  # of an upsert, once its rows are written
 
     @contextmanager
     def table_errors(self) -> Generator[None]:
@@ -72,17 +74,21 @@ class PostgresPublication:
             yield
 
     def lock_as_owner(self) -> None:
-        """Lock the pipeline's row for the rest of the transaction."""
+        """Lock the pipeline's row for the rest of the transaction. Raises Fenced unless this run still owns it, and it
+        is active.
+        """
         lock_as_owner(self.connection, self.holder)
 
     def check_tables(self) -> None:
-        """Check that each table still matches the contract, and lock it until the transaction ends."""
+        """Lock each table until the transaction ends. Raises BadInput if one differs from the contract."""
         for table in self.contract.tables:  # locked first: an ALTER after the check would convert what is written
             lock_target(self.connection, table)
             check_target(self.connection, self.holder.pipeline, table)
 
     def prove_coverage(self) -> None:
-        """Check that every planned range has its complete attempt, unchanged since the driver saw it."""
+        """Raise StagingLost unless every planned range has its complete attempt in staging, unchanged since the driver
+        saw it.
+        """
         rows = self._fetch("coverage", staging_id=self.staged.staging_id)
         stored = {item.attempt: item for item in (coverage_of(self.contract.topic, row) for row in rows)}
         for item in self.staged.coverage:
@@ -95,7 +101,9 @@ class PostgresPublication:
             raise StagingLost.other_ranges()
 
     def move_positions(self) -> None:
-        """Move each position from the batch's planned start to its end, with the leader epoch of that end."""
+        """Move each position from the batch's planned start to its end, with the leader epoch of that end. Raises
+        Fenced, with no position moved, unless each one is where the batch was planned from.
+        """
         pending, spans, epochs = self.staged.pending, self._spans, self.staged.pending.end_epochs
         moved = self.connection.execute(
             queries()["move_positions"],
@@ -118,8 +126,8 @@ class PostgresPublication:
             )
 
     def write_rows(self) -> None:
-        """Write the winners' rows into the row table, then merge them into each accumulate. Every row has to arrive.
-        Only here can a row be refused.
+        """Write the winners' rows into the row table, then merge them into each accumulate. Only here can a row be
+        refused. Raises StagingLost unless they are as many as reported.
         """
         with self.table_errors():
             table, everything = self.contract.row_table, sql.SQL("true")
@@ -169,7 +177,9 @@ class PostgresPublication:
         done.refuse_fewer(table)
 
     def write_dead_letters(self) -> None:
-        """Write the dead letters of the attempts that coverage chose, as many as it counted."""
+        """Write the dead letters of the attempts that coverage chose. Raises StagingLost unless they are as many as it
+        counted.
+        """
         written = self.connection.execute(
             queries()["write_dead_letters"],
             {

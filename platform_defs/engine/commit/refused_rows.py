@@ -17,15 +17,24 @@ from psycopg import sql
 
 from platform_defs.engine.commit.publish_statements import PostgresPublication
 from platform_defs.engine.commit.row_writing import StagedRows, accumulate, append
-from platform_defs.engine.job.exclusions import MAX_EXCLUDED
-from platform_defs.engine.ports.run_ports import RefusedRow
 from platform_defs.engine.staging.staging_tables import STAGING_SCHEMA
 from platform_defs.errors import NotReproduced, RowRefused
 from platform_defs.offsets import OffsetRange, nth_offset
 
 EVERYTHING = sql.SQL("true")
+MAX_EXCLUDED = 200  # messages in a batch: more are no isolated bad messages
 TRIED_AGAIN = 2_000  # rejected messages that are tried again, since they may reference what comes later
 PART = 2_000  # maximum offsets that are written in one savepoint, if checks wait for triggers
+
+
+@dataclass(frozen=True)
+class RefusedRow:
+    """The message whose rows the row table rejects, with Postgres' error."""
+
+    partition: int
+    offset: int
+    error_class: str  # of psycopg.errors, such as NotNullViolation
+    message: str
 
 
 def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:

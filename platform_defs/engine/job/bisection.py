@@ -17,7 +17,8 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.job.job import run
 from platform_defs.engine.job.stage import stage_frame
 from platform_defs.engine.job.transform import transform_file
-from platform_defs.engine.ports.run_ports import Broker, PipelineLease
+from platform_defs.engine.lease.lease import PostgresLease
+from platform_defs.engine.ports.run_ports import Broker
 from platform_defs.engine.ports.task_ports import StagingArea
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
@@ -39,7 +40,7 @@ class Bisection:
     """
 
     spark: SparkSession
-    ledger: PipelineLease
+    ledger: PostgresLease
     broker: Broker
     pipeline: Pipeline
     work: TaskWork

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.lease.lease import PostgresLease
 from platform_defs.engine.ports.pauses import SUSPECTED
 from platform_defs.engine.ports.publication_ports import Staged
-from platform_defs.engine.ports.run_ports import PipelineLease
 from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
 from platform_defs.errors import Halt, MessagesSuspected, NotReproduced, RowRefused
 from platform_defs.errors.halts import AccumulateRefused
@@ -14,7 +14,6 @@ from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.offsets import PendingBatch, Suspect
 
 MAX_ATTEMPTS = 21  # of one batch in one run: the transform's bad messages are found one by one, the table's together
-MAX_EXCLUDED = 200  # messages in a batch: more are no isolated bad messages
 
 
 class Excluded(Exception):  # between this module and batch.py only: try again
@@ -31,7 +30,7 @@ class Excluded(Exception):  # between this module and batch.py only: try again
 
 
 def wait_for_suspects(
-    contract: Contract, ledger: PipelineLease, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
+    contract: Contract, ledger: PostgresLease, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
 ) -> None:
     """Raise MessagesSuspected if excluded messages may yet become rows: the batch waits for all of them together."""
     known = {item.place: item for item in pending.suspects}
@@ -49,7 +48,7 @@ def wait_for_suspects(
         )
 
 
-def refused_by_table(contract: Contract, ledger: PipelineLease, staged: Staged, refusal: RowRefused) -> Exception:
+def refused_by_table(contract: Contract, ledger: PostgresLease, staged: Staged, refusal: RowRefused) -> Exception:
     """Return the messages whose rows the row table rejects, to be excluded; a Halt if an accumulate table rejects."""
     found, table = ledger.refused_rows(staged), contract.row_table.name
     if found:

@@ -32,7 +32,7 @@ from platform_defs.engine.job.job import InTask, bound, job_errors, run
 from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.job.keep_nothing import Nowhere
 from platform_defs.engine.job.transform import transform_file, transformed
-from platform_defs.engine.ports.run_ports import PipelineLease
+from platform_defs.engine.lease.lease import PostgresLease
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.engine.task.task import TaskWork, read_range
 from platform_defs.errors import BadInput, TidegateError, TransformChanged, TransformFailed, quoting
@@ -76,7 +76,7 @@ def comparison_key(pipeline: Pipeline) -> str:
 
 def refuse_unproven(
     spark: Callable[[], SparkSession],
-    ledger: PipelineLease,
+    ledger: PostgresLease,
     limit: JobLimit,
     pipeline: Pipeline,
     pending: PendingBatch,

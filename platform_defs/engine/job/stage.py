@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.job.job import bound, job_errors, range_numbers, run
 from platform_defs.engine.job.transform import transformed
+from platform_defs.engine.lease.lease import PostgresLease
 from platform_defs.engine.ports.publication_ports import Staged
-from platform_defs.engine.ports.run_ports import PipelineLease
 from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.engine.task import task
 from platform_defs.engine.task.task import TaskWork
@@ -24,7 +24,7 @@ Results = Sequence[Mapping[str, Any]]  # of a job that stages: attempt, rows, me
 
 def stage(
     spark: SparkSession,
-    ledger: PipelineLease,
+    ledger: PostgresLease,
     pipeline: Pipeline,
     pending: PendingBatch,
     work: TaskWork,

@@ -16,14 +16,14 @@ from platform_defs.contract.model.dead_letter_window import Recent
 from platform_defs.contract.redaction import stored_halt
 from platform_defs.engine.commit.direct_statements import PostgresDirect
 from platform_defs.engine.commit.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
-from platform_defs.engine.commit.refused_rows import find_first_refused, find_refused
+from platform_defs.engine.commit.refused_rows import RefusedRow, find_first_refused, find_refused
 from platform_defs.engine.lease.pinning import pin
 from platform_defs.engine.lease.table_claims import claim
 from platform_defs.engine.lease.take_over import refuse_held, take_over
 from platform_defs.engine.ports import crash_points
 from platform_defs.engine.ports.pauses import LONG, Counts, Pause
-from platform_defs.engine.ports.publication_ports import DirectArea, FaultGroup, Publication, Staged
-from platform_defs.engine.ports.run_ports import AuditView, RefusedRow
+from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
+from platform_defs.engine.ports.run_ports import AuditView
 from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.engine.staging import staging_tables
 from platform_defs.engine.staging.staging import PostgresStaging, coverage_of, faults_of
@@ -84,7 +84,11 @@ def acquire(
 
 @dataclass
 class PostgresLease:
-    """One run's lease of a pipeline (PipelineLease). Its open connection shows that the run is alive."""
+    """One run's lease of a pipeline, from `acquire` to the run's end. Its open connection shows that the run is alive.
+
+    Each of its methods raises LedgerAway if Postgres is away. Those that write do so under the run's epoch and owner:
+    if another run has taken the pipeline over they raise Fenced, except those that do nothing then.
+    """
 
     url: str = field(repr=False)  # contains the password
     contract: Contract
@@ -94,20 +98,27 @@ class PostgresLease:
     transform_digest: str | None = None  # transform that makes their rows (contract/model/digest.py); None: unknown
 
     def ping(self) -> None:
+        """Run a query in Postgres. Raises LedgerAway if the run's session is gone."""
         with database_errors():
             self.connection.execute("SELECT 1")
 
     def positions(self) -> list[Position]:
+        """Return the pipeline's position in each partition; empty before its first batch."""
         with database_errors():
             return positions_of(self.connection, [self.holder.pipeline]).get(self.holder.pipeline, [])
 
     def pending(self) -> PendingBatch | None:
+        """Return the batch whose offsets are fixed and that has not committed, if there is one."""
         with database_errors():
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
         return PendingBatch.from_json(row[0], Recent.from_json(row[1])) if row and row[0] else None
 
     def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
-        """See PipelineLease. The `added` positions are from one log."""
+        """Store the positions of partitions seen for the first time (`added`, from one log), and the `seen_end` of
+        those known before.
+
+        `every`: all positions as they will be, including those `added` (`decide` in engine/plan/planning.py).
+        """
         key = {**self.holder.key, "topic": self.contract.topic}
         noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
         with self._owned():
@@ -123,24 +134,31 @@ class PostgresLease:
                 )
 
     def has_failed(self) -> bool:
+        """Return True if the last try at the pipeline failed, or died, and nothing was planned or published since."""
         with database_errors():
             return self.connection.execute(queries()["has_failed"], self.holder.key).fetchone() == (True,)
 
     def row_local(self) -> str | None:
+        """Return the key (engine/job/row_local.py) of the transform that was compared last without a difference."""
         with database_errors():
             row = self.connection.execute(queries()["row_local"], self.holder.key).fetchone()
         return row[0] if row else None
 
     def note_row_local(self, key: str) -> None:
+        """Record that this transform was compared, so that it is not compared again."""
         with self._owned():
             self.connection.execute(queries()["note_row_local"], {"pipeline": self.holder.pipeline, "key": key})
 
     def new_batch_id(self) -> int:
+        """Return an id that no batch has had. Ids grow; an unused one leaves a hole."""
         with database_errors():
             (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
         return batch_id
 
     def fix(self, view: TopicView, ranges: Sequence[OffsetRange], batch_id: int | None = None) -> PendingBatch:
+        """Step 1: fix the offsets of the next batch, under a new id unless one is given. Until it commits, every try
+        reads exactly these.
+        """
         with self._owned():
             number = self.new_batch_id() if batch_id is None else batch_id
             pending = PendingBatch(number, view.cluster_id, view.topic_id, tuple(ranges))
@@ -161,6 +179,7 @@ class PostgresLease:
         return PostgresStaging(self.url, name, staging_id, table)
 
     def open_direct(self, pending: PendingBatch, staging_id: int) -> PostgresDirect:
+        """Let the tasks of a try publish the ranges of `pending`, each as a batch with an id of its own."""
         with self._owned():
             found = self.connection.execute(queries()["next_batch_ids"], {"ranges": len(pending.ranges)}).fetchall()
         ids = tuple(number for (number,) in found)
@@ -168,12 +187,12 @@ class PostgresLease:
             url=self.url, contract=self.contract, holder=self.holder, plan=pending, batch_ids=ids, staging_id=staging_id
         )
 
-    def published_directly(self, area: DirectArea) -> list[Published]:
-        assert isinstance(area, PostgresDirect)  # noqa: S101  # by `open_direct`
+    def published_directly(self, area: PostgresDirect) -> list[Published]:
+        """Return the batches of such a try that have committed, by id."""
         return Ledger(self.url).committed(self.contract, area.batch_ids)
 
     def coverage(self, staging_id: int) -> list[Coverage]:
-        """Return every complete attempt of a try; a range may have several."""
+        """Return every complete attempt of a try, in order of partition and offset; a range may have several."""
         with database_errors():
             rows = self.connection.execute(queries()["coverage"], {"staging_id": staging_id}).fetchall()
         return [coverage_of(self.contract.topic, row) for row in rows]
@@ -188,11 +207,12 @@ class PostgresLease:
             return staging_tables.view_of_winners(self.connection, staged)
 
     @contextmanager
-    def publication(self, staged: Staged) -> Generator[Publication]:
+    def publication(self, staged: Staged) -> Generator[PostgresPublication]:
         """Open the publishing transaction: it commits when the block ends without an error.
 
-        Raises LedgerAway if it certainly did not commit, OutcomeUnknown if that cannot be established now. If the
-        connection dies and the batch is found committed by this owner, it ends as if COMMIT had been answered.
+        Raises RowRefused if a table rejects a row, LedgerAway if it certainly did not commit, OutcomeUnknown if that
+        cannot be established now. If the connection dies and the batch is found committed by this owner, it ends as if
+        COMMIT had been answered.
         """
         batch_id = staged.pending.batch_id
         try:
@@ -213,6 +233,9 @@ class PostgresLease:
             raise
 
     def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
+        """Return the messages, by partition and offset, whose rows the row table rejects, as far as they are found at
+        once; none if it accepts all.
+        """
         # One transaction each: the writes of the first search must be gone before the second writes the batch again.
         for search in (find_refused, find_first_refused):
             with database_errors(), self.connection.transaction(force_rollback=True):
@@ -221,6 +244,7 @@ class PostgresLease:
         return ()
 
     def fenced(self) -> bool:
+        """Return True if another run, or a settlement, took the pipeline over. False while Postgres is away."""
         try:
             with connect(self.url) as connection, database_errors():
                 row = connection.execute(queries()["current_owner"], self.holder.key).fetchone()
@@ -229,29 +253,43 @@ class PostgresLease:
         return row is None or row[0] != self.holder.owner
 
     def note_failed_checks(self, failed: BlockingCheckFailed) -> int:
+        """Record the blocking checks that the pending batch failed. Return how often it has failed them, this time
+        included; 0 for a fenced run, which changes nothing.
+        """
         noted = {**self.holder.key, "failed": Jsonb(failed.to_json())}
         with database_errors():
             (tries,) = self.connection.execute(queries()["note_failed_checks"], noted).fetchone() or (0,)
         return tries
 
     def mark(self, batch_id: int, marks: Mapping[str, Any]) -> None:
+        """Store what a person has decided about the pending batch, as fields of `PendingBatch`."""
         with self._owned():
             marked = {**self.holder.key, "batch_id": batch_id, "marks": Jsonb(dict(marks))}
             self.connection.execute(queries()["mark_pending"], marked)
 
     def note_suspects(self, suspects: Sequence[Suspect]) -> float:
+        """Record the messages of the pending batch that seem to make it fail, in place of those before; a new one is
+        suspected from now on. Return for how many seconds the latest of them has been suspected.
+        """
         noted = {**self.holder.key, "suspects": Jsonb([asdict(item) for item in suspects])}
         with self._owned():
             (waited,) = self.connection.execute(queries()["note_suspects"], noted).fetchone() or (0.0,)
         return waited
 
     def back_off(self, error: str, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
+        """Keep the pending batch, and let the sensor wait before it is tried again; `error` is shown until then. Does
+        nothing for a fenced run.
+
+        Returns how often in a row the pending batch has failed by now, counting only failures that count; 0 if no batch
+        is pending. Uses another session if the run's own is gone.
+        """
         given = {"first": pause.first, "longest": pause.longest, "counts": counts, "error": printable(error)}
         given |= {"hides": sorted(classified(self.contract).names)}
         row = self._execute_on_any_session("back_off", given)
         return row[0] if row else 0
 
     def halt(self, detail: HaltDetail) -> None:
+        """Stop the pipeline until a person resolves it. Does nothing for a fenced run."""
         if classified(self.contract).any and isinstance(detail, AccumulateRefused | KeepsFailing):
             detail = replace(detail, quotes_nothing=True)
         halted = {**self.holder.key, "code": detail.code, "detail": Jsonb(detail.to_json())}
@@ -259,9 +297,11 @@ class PostgresLease:
             self.connection.execute(queries()["halt"], halted)
 
     def sweep(self, *, keep: int | None = None) -> None:
+        """Delete what tries left in staging, except the one to `keep`."""
         self._forget(lambda staging_id: staging_id != keep)
 
     def discard(self, staging_id: int) -> None:
+        """Delete what this try left in staging."""
         self._forget(lambda tried: tried == staging_id)
 
     def _forget(self, chosen: Callable[[int], bool]) -> None:
