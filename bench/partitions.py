@@ -32,7 +32,7 @@ from platform_defs.engine.commit.publish import BatchRecord, publish
 from platform_defs.engine.direct import prepare
 from platform_defs.engine.job.stage import one_attempt_each
 from platform_defs.engine.plan.planning import decide
-from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.task.task import TaskWork, read_and_stage
 from platform_defs.errors import TopicMissing

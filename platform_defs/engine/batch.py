@@ -41,8 +41,8 @@ from platform_defs.engine.plan.budget import Budget, Spent
 from platform_defs.engine.plan.planning import TASKS, decide
 from platform_defs.engine.plan.topic_view import describe
 from platform_defs.engine.ports import crash_points
-from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.ports.schema_ports import Schemas, summed
+from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
 from platform_defs.engine.prefetch import Prefetch, SpeculativeBatch
 from platform_defs.engine.run_context import RunContext

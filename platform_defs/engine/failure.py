@@ -4,7 +4,7 @@ Retries are limited, unless a system is away: platform_defs/errors/error_policy.
 """
 
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.ports.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
+from platform_defs.engine.lease.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
 from platform_defs.errors import (
     AccessDenied,
     Fenced,

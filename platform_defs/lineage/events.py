@@ -25,7 +25,7 @@ from openlineage.client.facet_v2 import data_quality_assertions_dataset, output_
 from openlineage.client.serde import Serde
 
 from platform_defs.contract.model.contract import CheckResult, Contract
-from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.ports.staged import Staged
 from platform_defs.ledger.answers import LineageEvent
 from platform_defs.lineage.file import lineage_file
 from platform_defs.lineage.outbox import LineageOutbox, outbox

@@ -18,9 +18,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, RunContext, drain, plan_batch
 from platform_defs.engine.lease.lease import acquire
+from platform_defs.engine.lease.pauses import SUSPECTED
 from platform_defs.engine.plan import replay_plan
 from platform_defs.engine.plan.replay_plan import History, InTheNameOf, ReplayStart, UpTo
-from platform_defs.engine.ports.pauses import SUSPECTED
 from platform_defs.errors import (
     BadInput,
     ChangedMeanwhile,

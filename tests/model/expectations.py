@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.engine.lease.lease import acquire
-from platform_defs.engine.ports.pauses import Counts
+from platform_defs.engine.lease.pauses import Counts
 from platform_defs.errors import (
     BadInput,
     BrokerAway,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from platform_defs.engine.ports.pauses import Counts
+from platform_defs.engine.lease.pauses import Counts
 from platform_defs.errors import BrokerAway, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.errors.halts import RetentionPassed
 from platform_defs.ledger.ledger import Ledger

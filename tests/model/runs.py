@@ -28,8 +28,8 @@ from platform_defs.engine.batch import RunContext
 from platform_defs.engine.commit.publish import BatchRecord, publish
 from platform_defs.engine.job.stage import Results, one_attempt_each
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.prefetch import Begun, Prefetch, SpeculativeBatch
 from platform_defs.engine.staging.staging import PostgresRecording
 from platform_defs.engine.task import task

@@ -12,7 +12,7 @@ from typing import Any
 from platform_defs.contract.model.classified import HIDDEN, classified, names_any
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.reserved import MESSAGE_DECODES, ROW_IS_ACCEPTED
-from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
+from platform_defs.engine.ports.staged import FaultGroup, Staged
 from platform_defs.errors import GateFailed, Halt
 from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.errors.words import plural

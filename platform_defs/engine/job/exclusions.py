@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.ports.pauses import SUSPECTED
-from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.lease.pauses import SUSPECTED
+from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
 from platform_defs.errors import Halt, MessagesSuspected, NotReproduced, RowRefused
 from platform_defs.errors.halts import AccumulateRefused

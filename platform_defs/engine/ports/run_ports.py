@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from platform_defs.contract.model.contract import BatchRule, CheckResult, Contract
-from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.ports.staged import Staged
 from platform_defs.offsets import TopicView
 
 

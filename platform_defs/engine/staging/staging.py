@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model.contract import Fault
 from platform_defs.engine.ports.gaps import Gaps
-from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
+from platform_defs.engine.ports.staged import FaultGroup, Staged
 from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.engine.staging.binary_copy import copy_rows
 from platform_defs.engine.staging.staging_tables import STAGING_SCHEMA

@@ -20,8 +20,8 @@ from psycopg.rows import class_row
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.system_columns import staged_columns
-from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.engine.ports.staged import Staged
 from platform_defs.postgres.connection import Connection, queries
 from platform_defs.postgres.tables import closed_list
 

@@ -15,7 +15,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain, plan_batch
 from platform_defs.engine.job import exclusions
 from platform_defs.engine.lease import lease
-from platform_defs.engine.ports.pauses import Pause
+from platform_defs.engine.lease.pauses import Pause
 from platform_defs.errors import Fenced, LedgerAway, MessagesSuspected
 from platform_defs.lineage.outbox import outbox
 from platform_defs.postgres.connection import queries

@@ -7,7 +7,7 @@ import pytest
 
 from platform_defs.engine.commit.publish import read_up_to
 from platform_defs.engine.job.stage import one_attempt_each
-from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.errors import LogTruncated, StagingLost
 from platform_defs.offsets import OffsetRange, PendingBatch

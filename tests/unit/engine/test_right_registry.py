@@ -9,7 +9,7 @@ import pytest
 
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.engine.commit.right_registry import as_decided, refuse_switched_since, refuse_unknown
-from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
+from platform_defs.engine.ports.staged import FaultGroup, Staged
 from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.errors import BadInput, Halt, SchemasNotGiven
 from platform_defs.errors.halts import RegistrySwitched
