@@ -16,8 +16,7 @@ from platform_defs.engine.commit.publish_statements import PostgresPublication
 from platform_defs.engine.lease import table_claims
 from platform_defs.engine.lease.lease import PostgresLease
 from platform_defs.engine.plan import planning
-from platform_defs.engine.plan.added_partitions import first_positions
-from platform_defs.engine.plan.planning import BatchPlan
+from platform_defs.engine.plan.planning import BatchPlan, first_positions
 from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.staging import staging_tables

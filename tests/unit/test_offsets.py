@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.engine.plan.added_partitions import first_positions, note_ends, old_before_new
+from platform_defs.engine.plan.planning import first_positions, note_ends, old_before_new
 from platform_defs.engine.plan.split_batch import split_pending
 from platform_defs.errors import BrokerAway, Halt, Retryable, halts
 from platform_defs.offsets import (
