@@ -218,7 +218,7 @@ class Ledger:
         values: list[bytes | None] = found.pop("header_values") or []
         return StoredDeadLetter(**found, headers=tuple(zip(names, values, strict=True)))
 
-    # The lineage outbox (lineage/outbox.py sends it)
+    # The lineage outbox (lineage/events.py sends it)
 
     def lineage_backlog(self, pipelines: Sequence[str]) -> dict[str, LineageBacklog]:
         """Return the unsent events by pipeline, for pipelines that have some."""

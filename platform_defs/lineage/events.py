@@ -1,8 +1,8 @@
 """OpenLineage: an event for each batch, stored with it in the ledger's outbox and sent from there, in order.
 
 The destination is OPENLINEAGE_URL or openlineage.yml, as the OpenLineage client reads them; without either, a file of
-JSON lines in TIDEGATE_HOME (lineage/file.py). At least once: a receiver recognizes repeats by the run id,
-which is derived from the batch id.
+JSON lines in TIDEGATE_HOME. At least once: a receiver recognizes repeats by the run id, which is derived from the batch
+id.
 
 Events wait for a receiver that is away. A refused event delays its own pipeline's next events for a few tries.
 """
@@ -12,27 +12,34 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from filelock import FileLock
 from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import data_quality_assertions_dataset, output_statistics_output_dataset
 from openlineage.client.serde import Serde
+from openlineage.client.transport.file import FileConfig, FileTransport
 
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.engine.ports.staged import Staged
 from platform_defs.ledger.answers import LineageEvent
-from platform_defs.lineage.file import lineage_file
-from platform_defs.lineage.outbox import LineageOutbox, outbox
+from platform_defs.ledger.migrations import reading
+from platform_defs.postgres.connection import Connection, connect, dict_rows, queries
+from platform_defs.settings.home import private_home
 
 PAGE = 100  # events sent per query of the outbox
 LONGEST = 10.0  # seconds for which a turn sends events: a slow receiver keeps no pipeline waiting
 FIRST_PAUSE, MAX_PAUSE = 5.0, 300.0  # seconds between attempts while a receiver is away
+TRIES = 5  # refusals after which an event is discarded
+PAUSE = 5.0  # seconds after the first refusal; doubles each time
+MAX_FILE = 64_000_000  # bytes, after which a new file of events begins
 # Statuses by which a receiver refuses the event itself. Of the others, 401, 403 and 404 mean a wrong setup, and 408,
 # 425 and 429 a busy receiver: they discard no event.
 REFUSALS = frozenset({400, 406, 409, 410, 411, 413, 414, 415, 416, 417, 422, 431})
@@ -93,6 +100,47 @@ class Receiver:
 
 
 RECEIVER = Receiver()
+
+
+@dataclass(frozen=True)
+class LineageOutbox:
+    """The unsent events of one pipeline, in a session that has the pipeline's turn to send."""
+
+    connection: Connection
+    pipeline: str
+
+    def waiting(self, most: int) -> list[LineageEvent]:
+        """Return the next events, at most `most`; none while the first one waits for its next try."""
+        rows = dict_rows(self.connection, "waiting_lineage", {"pipeline": self.pipeline, "most": most})
+        return [LineageEvent(**row) for row in rows]
+
+    def sent(self, sequence: int) -> None:
+        """Delete the event, which was sent."""
+        self._execute("lineage_sent", {"sequence": sequence})
+
+    def put_off(self, sequence: int, problem: str, seconds: float) -> None:
+        """Delay the event and those after it for `seconds`: the receiver was away."""
+        self._execute("lineage_put_off", {"sequence": sequence, "problem": problem, "seconds": seconds})
+
+    def refused(self, sequence: int, problem: str) -> bool:
+        """Record that the receiver refused the event. Return True if it is discarded."""
+        given = {"sequence": sequence, "problem": problem, "seconds": PAUSE, "most": TRIES}
+        return self._execute("lineage_refused", given).fetchone() == (True,)
+
+    def _execute(self, query: str, parameters: Mapping[str, Any]) -> Any:
+        return self.connection.execute(queries()[query], parameters)
+
+
+@contextmanager
+def outbox(url: str, pipeline: str) -> Generator[LineageOutbox | None]:
+    """Yield the pipeline's outbox, for this session alone; None if another session has it. What the block recorded is
+    committed at its end, however it ends, or is lost with the session: then events are sent again.
+
+    The lock belongs to a transaction, so it works behind a pooler too.
+    """
+    with reading(connect(url, "tidegate lineage")) as connection, connection.transaction():
+        ours = connection.execute(queries()["lineage_turn"], {"pipeline": pipeline}).fetchone() == (True,)
+        yield LineageOutbox(connection, pipeline) if ours else None
 
 
 @dataclass(frozen=True)
@@ -163,6 +211,26 @@ def _client(home: Path) -> OpenLineageClient:
     if os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG") or Path("openlineage.yml").exists():
         return OpenLineageClient()
     return OpenLineageClient(transport=lineage_file(home))
+
+
+def lineage_file(home: Path, longest: int = MAX_FILE) -> FileTransport:
+    """Return a transport that appends to lineage.jsonl in `home`. A file that exceeds `longest` bytes replaces
+    lineage.jsonl.1: with several batches a second, one file would grow by gigabytes a week.
+    """
+    private_home(home)
+    file = home / "lineage.jsonl"
+    if _size(file) > longest:
+        with FileLock(home / "lineage.lock"):  # without it, the second of two runs would replace the file just kept
+            if _size(file) > longest:
+                file.replace(home / "lineage.jsonl.1")
+    return FileTransport(FileConfig(log_file_path=str(file), append=True))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _assertions(checks: Sequence[CheckResult]) -> Any:

@@ -13,8 +13,7 @@ import psycopg
 import pytest
 
 from platform_defs.ledger.ledger import Ledger
-from platform_defs.lineage.events import Receiver, emit_waiting
-from platform_defs.lineage.outbox import TRIES, outbox
+from platform_defs.lineage.events import TRIES, Receiver, emit_waiting, outbox
 from platform_defs.stack.endpoints import Endpoints
 
 Answer = Callable[[dict[str, Any]], int]

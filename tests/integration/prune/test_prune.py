@@ -21,7 +21,7 @@ from platform_defs.engine.batch import Budget
 from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, BrokerAway, LedgerAway
 from platform_defs.kafka.broker import KafkaBroker
-from platform_defs.lineage.outbox import outbox
+from platform_defs.lineage.events import outbox
 from platform_defs.prune import ledger as prune_ledger
 from platform_defs.prune.prune import Pruned, prune
 from platform_defs.replay.replay import Replay

@@ -17,7 +17,7 @@ from platform_defs.engine.job import exclusions
 from platform_defs.engine.lease import lease
 from platform_defs.engine.lease.pauses import Pause
 from platform_defs.errors import Fenced, LedgerAway, MessagesSuspected
-from platform_defs.lineage.outbox import outbox
+from platform_defs.lineage.events import outbox
 from platform_defs.postgres.connection import queries
 from platform_defs.replay import cli as replay_command
 from platform_defs.replay import replay

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from platform_defs.lineage.file import lineage_file
+from platform_defs.lineage.events import lineage_file
 
 
 def test_a_file_that_has_become_long_is_kept_until_the_next_one_has(tmp_path: Path) -> None:
