@@ -5,7 +5,7 @@
 2 read      the messages, in Spark's tasks        engine/task/task.py, kafka/source.py
 3 check     decode and row rules, in the task     engine/task/decoding.py, formats/framed.py, engine/task/row_checks.py
 4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/job/transform.py
-5 stage     COPY beside the tables                engine/job/stage.py, engine/staging/staging.py
+5 stage     COPY next to the tables               engine/job/stage.py, engine/staging/staging.py
 6 audit     rules over the batch                  engine/commit/audit.py, engine/commit/auditor.py
 7 publish   one transaction                       engine/commit/publish.py, engine/commit/publish_statements.py
 8 report    Dagster, lineage                      pipelines/reporting/reporter.py, pipelines/reporting/events.py
@@ -250,10 +250,10 @@ def _stage(
         with context.limit.within(spark, pipeline, pending):
             return stage(spark, context.ledger, pipeline, pending, work, results)
     except LogTruncated as cut:
-        asked = sorted({item.partition for item in pending.ranges if item.new_leader})
-        if not asked:  # no range has a new leader, so the broker did not report this
+        changed = sorted({item.partition for item in pending.ranges if item.new_leader})
+        if not changed:  # no range has a new leader, so the broker did not report this
             raise
-        raise Halt(pipeline.name, LogCut(partitions=tuple(asked), error=str(cut)), str(cut)) from cut
+        raise Halt(pipeline.name, LogCut(partitions=tuple(changed), error=str(cut)), str(cut)) from cut
     except (TransformFailed, RowRefused) as failure:
         if pipeline.transform is None and isinstance(failure, TransformFailed):
             read = ", ".join(map(str, pending.ranges))

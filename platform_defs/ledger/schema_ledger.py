@@ -48,7 +48,7 @@ class SchemaLedger:
         return {row[0]: schema_of(*row) for row in rows}
 
     def keep(self, generation: int, schemas: Sequence[WriterSchema]) -> dict[str, WriterSchema]:
-        """Keep `schemas` for good. Return what is kept now: another's schema if that came first."""
+        """Keep `schemas` permanently. Return what is kept now: another's schema if that came first."""
         with connect(self.url) as connection, database_errors(), connection.transaction():
             for schema in sorted(schemas, key=lambda item: item.key):  # the same order in all tasks: no deadlock
                 connection.execute(

@@ -200,7 +200,7 @@ def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, rece
         return f"lineage events will be sent again in {pause:.0f} s: {message}"
     receiver.failures = 0
     what = f"lineage event {item.sequence} of {waiting.pipeline} was refused"
-    return f"{what} for good: {message}" if waiting.refused(item.sequence, message) else f"{what}: {message}"
+    return f"{what} permanently: {message}" if waiting.refused(item.sequence, message) else f"{what}: {message}"
 
 
 class _Stored(dict[str, Any]):

@@ -1,1 +1,1 @@
-"""`tidegate replay`: tables rebuilt from the log beside the live ones, compared, and swapped in."""
+"""`tidegate replay`: tables rebuilt from the log next to the live ones, compared, and swapped in."""

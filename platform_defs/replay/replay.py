@@ -1,4 +1,4 @@
-"""Replay: tables rebuilt beside the live ones, compared (`show`), swapped in (`execute`), or dropped (`discard`).
+"""Replay: tables rebuilt next to the live ones, compared (`show`), swapped in (`execute`), or dropped (`discard`).
 
 The building pipeline is like any other: it has positions, batches and dead letters of its own in the ledger, under the
 name `<pipeline>~replay`, and stops at the live pipeline's positions. engine/plan/replay_plan.py has its rules;
@@ -92,7 +92,7 @@ class Replay:
         """
         first = self.first_batch(start)
         with self._replacement.alone(self.endpoints.postgres_url):
-            self._build(self._history(first), say)  # the long part, beside the pipeline as it runs
+            self._build(self._history(first), say)  # the long part, while the pipeline runs
             trying = Retrying(retry=retry_if_exception_type(Fenced), stop=stop_after_attempt(TRIES), reraise=True)
             shown = trying(self._put_in_place, first, reason, who, say)
             self._drop_tables(say)

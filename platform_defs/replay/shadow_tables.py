@@ -72,7 +72,7 @@ class BuiltBeside:
             if refused_by_owner(error):
                 raise
             raise BadInput(
-                f"tables cannot be built beside the live ones: {str(error).strip()}. Run the replay as the owner "
+                f"tables cannot be built next to the live ones: {str(error).strip()}. Run the replay as the owner "
                 "of the tables, with CREATE on the database (GRANT CREATE ON DATABASE ... TO ...)",
                 field=self.live.name,
             ) from error

@@ -1,4 +1,4 @@
-"""The limits of a replay: its first batch, its tables beside the live ones, and the reasons to refuse it.
+"""The limits of a replay: its first batch, its tables next to the live ones, and the reasons to refuse it.
 
 A replay rebuilds a pipeline's tables from a batch on, with the current contract and transform, in the same eight steps
 as any other batch. No connection is opened here; platform_defs/replay/replay.py executes it.
@@ -70,9 +70,9 @@ class History:
 
     first_batch: int  # of the pipeline, among those that no replay has replaced
     from_batch: int  # of the replay
-    lost_until: int  # the last batch whose log is gone for good; 0 if none
+    lost_until: int  # the last batch whose log is permanently gone; 0 if none
     partitions: tuple[PartitionHistory, ...]
-    other_logs: tuple[str, ...] = ()  # that these batches read besides the current one: topic (topic id)
+    other_logs: tuple[str, ...] = ()  # that these batches read in addition to the current one: topic (topic id)
 
     @property
     def whole(self) -> bool:
@@ -200,7 +200,7 @@ def refuse_other_messages(contract: Contract, history: History, read: Mapping[in
 
 
 def beside(pipeline: Pipeline) -> Pipeline:
-    """Return the pipeline that builds the same tables beside the live ones. It delivers exactly once whatever the live
+    """Return the pipeline that builds the same tables next to the live ones. It delivers exactly once whatever the live
     one does, a whole batch at a time.
 
     It keeps any number of dead letters: they are shown before the tables are swapped in. (If the transform fails on

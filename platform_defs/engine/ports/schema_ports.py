@@ -49,12 +49,12 @@ class Schemas(SchemaFinder, Protocol):
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
         """Return the schema of each key; None for one that the registry reports missing. A known schema is kept in the
-        ledger for good, and not requested from the registry again; an unknown one is not kept. For a missing schema, a
-        run first asks three times, since a follower may lag; a replay asks once. None also for a schema of a replaced
+        ledger permanently, and not requested from the registry again; an unknown one is not kept. For a missing schema,
+        a run first asks three times, since a follower may lag; a replay asks once. None also for a schema of a replaced
         registry that the ledger does not have.
 
-        Raises RegistryAway if the registry has to be asked and does not answer; SchemasNotGiven if it answers, but not
-        for one of these; LedgerAway.
+        Raises RegistryAway if the registry has to be queried and does not answer; SchemasNotGiven if it answers, but
+        not for one of these; LedgerAway.
         """
         ...
 
