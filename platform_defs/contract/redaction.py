@@ -2,6 +2,9 @@
 
 Error texts of a reader, Postgres, Spark or a transform may quote any value. So none of them is passed on; the reason is
 written again, from the error's class and from names. A class that is not known here gets a sentence that fits all.
+
+An error that is made of such a text has one by names alone as well (`quoting` in errors/). `redacting` chooses between
+them where an error leaves a system: a Spark job, a publication, a batch, a replay. Nothing in between decides.
 """
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
