@@ -235,14 +235,8 @@ def refusal(error: psycopg.Error) -> str:
         return str(error).strip()
     if state[:2] in _PLAIN and _RAISED_IN not in (diag.source_file or ""):
         return str(diag.message_primary)
-    return hidden_refusal(state, {word: str(name) for word, of in _NAMED.items() if (name := getattr(diag, of))})
-
-
-def hidden_refusal(state: str, names: Mapping[str, str]) -> str:
-    """Return the replacement for Postgres' message if that may quote classified values."""
-    named = "".join(f", {word} {name}" for word, name in names.items())
-    refused = _error_class(state) if state else "a value"
-    return f"{refused}{named}; the rest of the Postgres message {NOT_SHOWN}"
+    names = "".join(f", {word} {name}" for word, of in _NAMED.items() if (name := getattr(diag, of)))
+    return f"{_error_class(state)}{names}; the rest of the Postgres message {NOT_SHOWN}"
 
 
 def state_of(error: BaseException) -> str | None:

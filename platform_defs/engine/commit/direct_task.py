@@ -93,15 +93,11 @@ class _Range:
         schema = schema_of(self.work.contract.row_table.staged_schema, own)
         rows = transaction.copy((self._row_batch(one, transaction.batch_id, schema) for one in read), schema)  # 1. 2.
         staged = transaction.staged(read.coverage, rows, self.work.schemas.registry if self.work.schemas else "")
-        self._ask_again(staged)  # 3.
+        contract, reached = self.work.contract, read_up_to(staged)  # 3.
+        view = describe(self.direct.broker, contract.topic, reached, others=False)  # n tasks, n partitions
+        still_there(contract.pipeline, reached, view)
+        refuse_switched_since(contract, self.work.schemas, staged)
         self._commit(transaction, staged, {"copy": round(time.monotonic() - started, 3)})
-
-    def _ask_again(self, staged: Staged) -> None:
-        contract, schemas = self.work.contract, self.work.schemas
-        read = read_up_to(staged)
-        view = describe(self.direct.broker, contract.topic, read, others=False)  # n tasks, n partitions
-        still_there(contract.pipeline, read, view)
-        refuse_switched_since(contract, schemas, staged)
 
     def _commit(self, transaction: DirectTransaction, staged: Staged, timings: dict[str, float]) -> None:
         """4. Run every step but COMMIT, which comes on leaving the transaction. The limit of dead letters is checked

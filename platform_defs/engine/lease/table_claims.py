@@ -56,17 +56,14 @@ def create_unclaimed(url: str, contracts: Iterable[Contract]) -> list[str]:
     created = list[str]()
     with connect(url) as connection, database_errors(), connection.transaction():
         # By name, as runs create them: two sessions never wait for each other's schemas.
-        wanted = sorted(((each.pipeline, table) for each in contracts for table in each.tables), key=_table_name)
+        claimed = [(each.pipeline, table) for each in contracts for table in each.tables]
+        wanted = sorted(claimed, key=lambda claim: claim[1].name)
         for pipeline, table in wanted:
             _refuse_missing_rights(connection, table, "usage")
             if _owner(connection, pipeline, table) is None:
                 _refuse_missing_rights(connection, table, "create")
                 created += [table.name] if create_target(connection, table) else []
     return created
-
-
-def _table_name(claimed: tuple[str, Table]) -> str:
-    return claimed[1].name
 
 
 @dataclass(frozen=True)
