@@ -4,7 +4,8 @@ Error texts of a reader, Postgres, Spark or a transform may quote any value. So 
 written again, from the error's class and from names. A class that is not known here gets a sentence that fits all.
 
 An error that is made of such a text has one by names alone as well (`quoting` in errors/). `redacting` chooses between
-them where an error leaves a system: a Spark job, a publication, a batch, a replay. Nothing in between decides.
+them where an error leaves a system: a Spark job, a publication, a batch, a replay. Nothing in between decides. Decided
+earlier, since several contracts count: what `verify` says of a transform, and what `tidegate peek` shows of a message.
 """
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
