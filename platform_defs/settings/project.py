@@ -13,7 +13,7 @@ MARKS = ("dagster.yaml", "workspace.yaml")  # of a project that has no contracts
 
 def has_contracts(folder: Path) -> bool:
     """Return True if a folder of a domain has a contract."""
-    return next(chain(folder.glob("*/*.odcs.yaml"), folder.glob("*/*.odcs.yml")), None) is not None
+    return next(chain(folder.glob("[!.]*/*.odcs.yaml"), folder.glob("[!.]*/*.odcs.yml")), None) is not None
 
 
 def project_upwards() -> Path | None:

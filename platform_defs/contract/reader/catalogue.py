@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import traceback
@@ -106,9 +107,16 @@ class Catalogue:
 
 def contract_files(folder: Path) -> list[Path]:
     """Return every file at any depth of `folder` that was meant as a contract, by its name or its content: one that
-    nothing reads would go unnoticed.
+    nothing reads would go unnoticed. Links to folders are followed, except to one that is being read already.
+
+    Hidden folders are skipped: editors keep copies in them, and a Kubernetes volume what its files link to (`..data`).
     """
-    files = (path for path in folder.rglob("*") if path.suffix.lower() in (".yaml", ".yml"))
+    files = list[Path]()
+    for root, below, names in os.walk(folder, followlinks=True):
+        inside = Path(root)
+        files += [inside / name for name in (*below, *names) if name.lower().endswith((".yaml", ".yml"))]
+        read = {path.resolve() for path in (inside, *inside.parents)}
+        below[:] = [name for name in below if not name.startswith(".") and (inside / name).resolve() not in read]
     return sorted(path for path in files if path.stem.lower().endswith(".odcs") or _reads_like_a_contract(path))
 
 

@@ -130,6 +130,38 @@ def test_a_contract_where_none_is_looked_for_is_not_passed_over(folder: Path, pl
     assert "<domain>/<name>.odcs.yaml" in str(only_broken(find_all(folder), path))
 
 
+def test_links_to_folders_are_followed_but_not_in_circles(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    add(elsewhere, "linked", domain="web")
+    (folder / "web").symlink_to(elsewhere / "web")
+    for place in (folder / "itself", elsewhere / "web" / "up", elsewhere / "web" / "root"):
+        place.symlink_to({"itself": folder, "up": elsewhere, "root": "/"}[place.name])
+    found = find_all(folder)
+    assert not found.broken
+    assert [pipeline.name for pipeline in found.pipelines] == ["good", "linked"]
+
+
+def test_a_kubernetes_volume_and_an_editors_copies_are_read_once(tmp_path: Path) -> None:
+    folder = tmp_path / ".hidden" / "assets"  # what is above the folder does not matter
+    folder.mkdir(parents=True)
+    version = add(folder, "x").parent.rename(folder / "..2026_11_28")
+    (folder / "..data").symlink_to(version.name)
+    (folder / "shop").symlink_to("..data")
+    volume = add(folder, "y", domain="web").parent
+    (volume / "..2026_11_28").mkdir()
+    (volume / f"y{SUFFIX}").rename(volume / "..2026_11_28" / f"y{SUFFIX}")
+    (volume / "..data").symlink_to("..2026_11_28")
+    (volume / f"y{SUFFIX}").symlink_to(f"..data/y{SUFFIX}")
+    for place in (folder, volume):
+        (place / ".ipynb_checkpoints").mkdir()
+        add(place, "y-checkpoint", domain=".ipynb_checkpoints", id="y")
+    found = find_all(folder)
+    assert not found.broken
+    assert [pipeline.name for pipeline in found.pipelines] == ["x", "y"]
+
+
 def test_the_domain_is_the_folder(folder: Path) -> None:
     path = add(folder, "bad", CONTRACT.format(id="bad", domain="store", topic="t", table="shop.bad"))
     error = only_broken(find_all(folder), path)

@@ -30,6 +30,13 @@ def test_the_nearest_folder_upwards_that_has_contracts_is_read(project: Path) ->
     assert find_contract("orders").path == project / "assets" / "shop" / "orders.odcs.yaml"
 
 
+def test_copies_in_a_hidden_folder_are_no_contracts(project: Path) -> None:
+    below = Path.cwd()
+    below.joinpath(".ipynb_checkpoints").mkdir()
+    add(below, "orders-checkpoint", domain=".ipynb_checkpoints")
+    assert settings().contracts_folder == project / "assets"
+
+
 def test_a_given_folder_and_then_the_variable_come_first(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
