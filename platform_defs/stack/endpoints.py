@@ -83,4 +83,8 @@ def ledger_if_any() -> str | None:
 
 
 def _not_running(server: str, running: stack.StackStatus) -> BadInput:
-    return BadInput(f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`)")
+    variable = {"Kafka": "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "Postgres": "TIDEGATE_POSTGRES_URL"}[server]
+    return BadInput(
+        f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`, or set {variable} "
+        "to use another)"
+    )
