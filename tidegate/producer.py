@@ -26,12 +26,14 @@ class Producer(_Producer):
         client_id: str = "tidegate",
         on_delivery: Report | None = None,
     ) -> None:
-        """`options`: a librdkafka configuration; by default that of TIDEGATE_KAFKA_*, or of the embedded broker.
+        """`options`: a whole librdkafka configuration, with bootstrap.servers. By default that of TIDEGATE_KAFKA_*, or
+        of the embedded broker.
 
         `client_id`: with the preset transactional also the transactional.id. `on_delivery`: gets each message with
         its Delivered or NotDelivered.
 
-        Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
+        Raises BadInput for options that contradict each other, or lack bootstrap.servers. Does not wait for Kafka: for
+        a topic that does not exist, or a broker that is away, messages are NotDelivered.
         """
         kafka = kafka_alone() if options is None else options
         super().__init__(kafka, topic, preset, client_id=client_id, on_delivery=on_delivery)

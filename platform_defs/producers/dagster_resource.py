@@ -28,7 +28,8 @@ class KafkaProducerResource(dg.ConfigurableResource[None]):
         """Return a producer for `topic`, as preset and options say, or as `chosen`. Use it in a `with`: at its end all
         messages are acknowledged, or NotDelivered is raised.
 
-        Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
+        Raises BadInput for options that contradict each other; TopicMissing, BrokerAway if the partitioner needs the
+        number of partitions.
         """
         kafka = connection()
         if chosen is None:

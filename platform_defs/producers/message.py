@@ -2,10 +2,14 @@
 
 import math
 import os
+import re
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from platform_defs.errors import BadInput
 
 ID = "tidegate-id"  # the header that identifies a message, to find one of unknown outcome
 
@@ -18,9 +22,32 @@ class Message(NamedTuple):
 
     value: bytes | None
     key: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     partition: int | None = None
     timestamp_ms: int | None = None
+
+
+_TYPES = {"value": bytes | str | None, "key": bytes | str | None, "partition": int | None, "timestamp_ms": int | None}
+_SURROGATE = re.compile("[\ud800-\udfff]")  # in a header's name, it ends confluent-kafka's process (2.16)
+
+
+def check_form(message: object) -> None:
+    """Raise BadInput for what is no Message, or has headers that are no sequence of names and values."""
+    if not isinstance(message, Message):
+        raise BadInput(f"a message is a tidegate.Message, not {type(message).__name__}", field="message")
+    headers: object = message.headers
+    for header in headers if isinstance(headers, list | tuple) else (headers,):
+        match header:
+            case tuple((str(name), bytes() | str() | None)) if not _SURROGATE.search(name):
+                pass
+            case _:
+                raise BadInput("headers are a list of names and values: [('source', b'shop')]", field="headers")
+
+
+def refused(message: Message, reason: Exception) -> BadInput:
+    """Return the error for a message that confluent-kafka does not take, for `reason`. Its field is the argument."""
+    wrong = (name for name, kind in _TYPES.items() if not isinstance(getattr(message, name), kind))
+    return BadInput(f"the message cannot be sent: {reason}", field=next(wrong, "message"))
 
 
 class Delivered(NamedTuple):

@@ -18,7 +18,7 @@ from platform_defs.producer_options.config import Chosen, choose, unused
 from platform_defs.producer_options.options import OPTIONS
 from platform_defs.producer_options.partitioners import Chooser, chooser, librarys, one_partition
 from platform_defs.producer_options.presets import DEFAULT
-from platform_defs.producers.message import Delivered, DeliveryCounts, Ids, Message
+from platform_defs.producers.message import Delivered, DeliveryCounts, Ids, Message, check_form, refused
 from platform_defs.producers.outcomes import outcome_of
 from platform_defs.producers.producer_client import connection_options, existing_partitions, new_client, warn_of
 from platform_defs.producers.transactions import Transactions
@@ -28,6 +28,7 @@ PATIENCE = 60.0  # seconds that `send` waits for space in the queue, and a trans
 SLICE = 0.1  # seconds of one wait in librdkafka, which Ctrl-C does not interrupt
 
 POLL_EVERY = 0.01  # seconds between two polls for delivery reports
+_SERVERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")  # the second is an alias
 ANYWHERE = -1  # librdkafka's partitioner chooses the partition
 
 Report = Callable[[Message, Delivered | NotDelivered], None]
@@ -61,8 +62,15 @@ class Producer:
         a header `tidegate-id`. `partitions`: the topic's number of partitions; queried if needed and not given.
         `unsent`: gets what is not delivered, also if an error ends the block.
 
-        Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
+        Raises BadInput for options that contradict each other, or without an address; TopicMissing, BrokerAway if the
+        number of partitions is needed and not given.
         """
+        if not any(map(options.get, _SERVERS)):
+            raise BadInput(
+                "there is no bootstrap.servers, such as kafka:9092: options are a whole librdkafka configuration, in "
+                "place of TIDEGATE_KAFKA_*",
+                field="options",
+            )
         self.chosen = choose(preset, environment=options) if isinstance(preset, str) else preset
         self.topic, self.patience, self.counts = topic, patience, DeliveryCounts()
         self.sent = 0  # messages passed to librdkafka
@@ -95,7 +103,8 @@ class Producer:
     def send(self, message: Message) -> None:
         """Send a message. Waits for space in the queue, and with a preset that waits for each message, for its ack.
 
-        Raises NotDelivered if the message was not taken; ProducerBroken if none will be.
+        Raises NotDelivered if the message was not taken; ProducerBroken if none will be; BadInput for an argument of a
+        wrong type.
         """
         if self._ends_each:
             self.send_and_wait(message)
@@ -105,7 +114,9 @@ class Producer:
                 self._poll(0)
 
     def send_and_wait(self, message: Message) -> Delivered:
-        """Send a message, wait until it is acknowledged, and return its place. Raises NotDelivered if it is not."""
+        """Send a message, wait until it is acknowledged, and return its place. Raises NotDelivered if it is not;
+        ProducerBroken and BadInput as `send`.
+        """
         found: list[Delivered | NotDelivered] = []
 
         def reported(attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message) -> None:
@@ -142,8 +153,13 @@ class Producer:
         Raises TransactionAborted, also for a message that was not delivered: all of it may be sent again. AccessDenied:
         a right is missing. ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway: the first
         could not begin. A message that was aborted counts as not delivered at the next flush, unless another
-        transaction has committed it by then.
+        transaction has committed it by then. BadInput: the preset is another than transactional.
         """
+        if self.chosen.preset.waits != "commit":
+            raise BadInput(
+                f"a transaction needs the preset transactional; this producer has {self.chosen.preset.name}",
+                field="preset",
+            )
         before, self.counts, self._cause = self.counts, DeliveryCounts(), None
         if self._unsent is not None:
             self._unsent.begin()
@@ -185,11 +201,16 @@ class Producer:
         self._transactions.add_offsets(offsets, group, member)
 
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
+        if not isinstance(message, Message) or message.headers != ():  # most have none, and the check takes time
+            check_form(message)
         named = None if self._ids is None else self._ids.new()
         attempt = Attempt(message, named) if self._unsent is None else self._unsent.attempt(message, named)
         partition = message.partition
-        if partition is None:
-            partition = ANYWHERE if self._choose is None else self._choose(message.key)
+        try:
+            if partition is None:
+                partition = ANYWHERE if self._choose is None else self._choose(message.key)
+        except TypeError as error:
+            raise refused(message, error) from error
         headers: list[tuple[str, str | bytes | None]] = [*attempt.headers]
         deadline = None
         while True:
@@ -211,6 +232,8 @@ class Producer:
                 self._poll(SLICE)
             except KafkaException as error:
                 raise self._not_taken(attempt, error.args[0]) from error
+            except (TypeError, ValueError, OverflowError) as error:
+                raise refused(message, error) from error
             else:
                 self.sent += 1
                 return

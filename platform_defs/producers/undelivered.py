@@ -41,7 +41,7 @@ class Attempt(NamedTuple):
     @property
     def headers(self) -> Headers:
         """All headers that it is sent with."""
-        return self.message.headers + (() if self.named is None else ((ID, self.named),))
+        return (*self.message.headers, *(() if self.named is None else ((ID, self.named),)))
 
 
 class Unsent(Protocol):
