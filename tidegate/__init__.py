@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from platform_defs.producers.message import Delivered, Message
     from platform_defs.producers.written_topics import topic_asset
-    from platform_defs.settings.contracts import find_contract
+    from tidegate.contracts import find_contract
     from tidegate.location import definitions
     from tidegate.producer import Producer
     from tidegate.topics_component import TopicsComponent
@@ -39,7 +39,7 @@ _MODULES = {
     "definitions": "tidegate.location",
     "TopicsComponent": "tidegate.topics_component",
     "topic_asset": "platform_defs.producers.written_topics",
-    "find_contract": "platform_defs.settings.contracts",
+    "find_contract": "tidegate.contracts",
     "Producer": "tidegate.producer",
     "Message": "platform_defs.producers.message",
     "Delivered": "platform_defs.producers.message",

@@ -9,6 +9,7 @@ import pytest
 import tidegate
 from platform_defs import errors
 from tests.support.commands import run
+from tests.unit.contract.test_catalogue import add
 
 CLONE = Path(__file__).parents[3]
 PAGE = (CLONE / "docs" / "reference" / "api.md").read_text()
@@ -38,6 +39,16 @@ def test_every_argument_is_in_the_page() -> None:
 def test_names_of_a_wrong_kind_are_no_attributes() -> None:
     with pytest.raises(AttributeError, match="no attribute 'compose'"):
         tidegate.compose  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_contract_is_found_in_a_folder_of_either_type(tmp_path: Path) -> None:
+    add(tmp_path, "orders")
+    for folder in (tmp_path, str(tmp_path)):
+        assert tidegate.find_contract("orders", folder).pipeline == "orders"
+    for absent in (tmp_path / "none", str(tmp_path / "none"), tmp_path / "shop" / "orders.odcs.yaml"):
+        with pytest.raises(errors.BadInput, match=f"there is no folder {absent}") as refused:
+            tidegate.find_contract("orders", absent)
+        assert refused.value.field == "folder"
 
 
 def test_a_program_that_produces_waits_for_neither_dagster_nor_spark() -> None:
