@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from os import PathLike, fspath
-from pathlib import Path
+from os import PathLike
 
 import dagster as dg
 
 from platform_defs.code_location import load
-from platform_defs.errors import BadInput
+from tidegate.contracts import existing_folder
 
 
 def definitions(
@@ -31,9 +30,7 @@ def definitions(
     Opens no connection. A contract that cannot be used becomes an asset with a failed check. Raises BadInput if there
     is no such folder, or none with contracts.
     """
-    folder = None if contracts is None else Path(fspath(contracts)).resolve()
-    if folder is not None and not folder.is_dir():
-        raise BadInput(f"there is no folder {folder}", field="contracts")
+    folder = existing_folder(contracts, "contracts")
     prefix = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
     names = "_".join(["tidegate", *(re.sub(r"\W", "_", part) for part in prefix), ""])
     return load(folder, include, prefix=prefix, names=names, group=group, schedules=schedules)
