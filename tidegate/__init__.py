@@ -82,10 +82,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+if not TYPE_CHECKING:  # type checkers know the names above, and report any other
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,10 @@
 """The package `tidegate`: what it has, what its page says of it, and what it does not import."""
 
 import inspect
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +42,19 @@ def test_every_argument_is_in_the_page() -> None:
 def test_names_of_a_wrong_kind_are_no_attributes() -> None:
     with pytest.raises(AttributeError, match="no attribute 'compose'"):
         tidegate.compose  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.long
+def test_a_type_checker_knows_every_name_and_no_other(tmp_path: Path) -> None:
+    lines = ["import tidegate", *(f"tidegate.{name}" for name in tidegate.__all__), "tidegate.defintions"]
+    (tmp_path / "program.py").write_text("\n".join(lines))
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(CLONE)], "typeCheckingMode": "basic"}))
+    command = [Path(sys.executable).with_name("basedpyright"), "--outputjson", "-p", tmp_path]
+    checked = subprocess.run(
+        [*command, "--pythonpath", sys.executable], cwd=tmp_path, capture_output=True, check=False, timeout=300
+    )
+    reported = [item for item in json.loads(checked.stdout)["generalDiagnostics"] if item["severity"] == "error"]
+    assert [item["message"] for item in reported] == ['"defintions" is not a known attribute of module "tidegate"']
 
 
 def test_a_contract_is_found_in_a_folder_of_either_type(tmp_path: Path) -> None:
