@@ -2,14 +2,18 @@
 `verify_<pipeline>`, which does not trust the engine.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from functools import partial
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from pydantic import Field
+from sqlalchemy import tuple_
+from sqlalchemy.exc import SQLAlchemyError
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
@@ -23,8 +27,6 @@ from platform_defs.pipelines.reporting.events import samples_table
 from platform_defs.pipelines.reporting.halts import halt_check_spec
 from platform_defs.spark.session import SparkResource
 from platform_defs.stack.endpoints import connection
-
-EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
 
 
 def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
@@ -51,7 +53,7 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
 
 @contextmanager
 def checks_kept(context: dg.AssetExecutionContext) -> Generator[None]:
-    """At the end, log again the last result of each selected check that the run has not evaluated: Dagster would show
+    """At the end, let Dagster show the last result of each selected check that the run has not evaluated: it would show
     it as skipped.
     """
     # The results are logged batch by batch, so Dagster misses those that it expects the op to return.
@@ -60,22 +62,25 @@ def checks_kept(context: dg.AssetExecutionContext) -> Generator[None]:
         yield
     finally:
         try:
-            for evaluation in _last_results(context.instance, context.run.run_id, context.selected_asset_check_keys):
-                context.log_event(evaluation)  # pyright: ignore[reportArgumentType]  # accepted, though not annotated
-        except STORAGE_AWAY as error:
+            _forget_plans(context.instance, context.run.run_id, context.selected_asset_check_keys)
+        except (SQLAlchemyError, *STORAGE_AWAY) as error:
             context.log.warning(f"checks without new messages are shown as skipped: {error}")
 
 
-def _last_results(
-    instance: dg.DagsterInstance, run_id: str, keys: AbstractSet[dg.AssetCheckKey]
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the last result of each of these checks that the run has selected and not evaluated, if there is one."""
-    storage = instance.event_log_storage
-    for key, record in storage.get_latest_asset_check_execution_by_key([*keys]).items():
-        if record.run_id == run_id and record.status == AssetCheckExecutionRecordStatus.PLANNED:
-            for before in storage.get_asset_check_execution_history(key, limit=1, status=EVALUATED):
-                if before.event and (evaluation := before.event.asset_check_evaluation):
-                    yield evaluation
+def _forget_plans(instance: dg.DagsterInstance, run_id: str, keys: AbstractSet[dg.AssetCheckKey]) -> None:
+    """Delete the rows by which Dagster's storage expects the run to evaluate these checks, as far as it has not: the
+    latest row of such a check is then that of its last result. One statement, however many checks there are.
+    """
+    storage, column = instance.event_log_storage, AssetCheckExecutionsTable.c
+    if not keys or not isinstance(storage, SqlEventLogStorage):
+        return
+    planned = AssetCheckExecutionsTable.delete().where(
+        column.run_id == run_id,
+        column.execution_status == AssetCheckExecutionRecordStatus.PLANNED.value,
+        tuple_(column.asset_key, column.check_name).in_([(key.asset_key.to_string(), key.name) for key in keys]),
+    )
+    with storage.index_connection() as connection:
+        connection.execute(planned)
 
 
 class VerifyConfig(dg.Config):

@@ -1,7 +1,8 @@
 """Dagster with the real broker, database and Spark: its reports, its launches, and killed runs."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from sqlalchemy import event as engine_event
 
 from platform_defs.code_location import compose
 from platform_defs.contract.model.contract import Contract
@@ -94,15 +96,33 @@ def test_a_check_that_a_run_does_not_evaluate_keeps_its_last_result(
     keys = [spec.key for spec in check_specs(pipeline.contract)]
     checks_alone = drain.get_subset(asset_selection=set(), asset_check_selection=set(keys))  # "Execute all" of the UI
     for run_again in (lambda: run(pipeline), lambda: checks_alone.execute_in_process(instance=instance)):
-        again = run_again()
+        with _statements_on_checks(instance) as statements:
+            again = run_again()
         assert again.success
+        assert [sql.split()[0] for sql in statements] == ["INSERT"] * len(keys) + ["UPDATE", "DELETE"]
         shown = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-        assert {shown[key].run_id for key in keys} == {again.run_id}
+        assert {shown[key].run_id for key in keys if key.name != NOT_HALTED} == {first.run_id}
         failed = {key.name for key in keys if shown[key].status != AssetCheckExecutionRecordStatus.SUCCEEDED}
         assert failed == {"message_decodes"}
     lines = [entry.user_message for entry in instance.all_logs(first.run_id)]
     assert f"{pipeline.name}: 1 dead letter in this run. To see why: tidegate dlq list {pipeline.name}" in lines
     assert not [line for line in lines if "did not yield or return" in line]
+
+
+@contextmanager
+def _statements_on_checks(instance: DagsterInstance) -> Generator[list[str]]:
+    """Yield the list of the statements that are executed on Dagster's results of checks."""
+    found, engine = list[str](), instance.event_log_storage._engine
+
+    def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
+        if "asset_check_executions" in sql:
+            found.append(sql)
+
+    engine_event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        engine_event.remove(engine, "before_cursor_execute", note)
 
 
 @pytest.mark.longest
