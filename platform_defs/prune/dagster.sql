@@ -1,4 +1,11 @@
--- dagster_old_runs: runs after the `last` one that ended so long ago, except those of another ledger, and those with the
+-- dagster_other_ledgers: the ids of the other ledgers that have had a run in the last days.
+SELECT DISTINCT t.value
+  FROM dagster.run_tags AS t
+  JOIN dagster.runs AS r USING (run_id)
+ WHERE t.key = %(ledger_tag)s AND t.value <> %(ledger_id)s
+   AND r.update_timestamp >= (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s);
+
+-- dagster_old_runs: runs after the `last` one that ended so long ago, except those of `other_ledgers`, and those with the
 -- last materialization or observation of an asset or of one of its partitions, or a check's last evaluation: the UI
 -- shows these. `snapshots`: of the job and its plan, of a run that selected assets; those of a whole job are the parents of others.
 WITH latest AS MATERIALIZED (
@@ -25,7 +32,7 @@ SELECT id, run_id,
    AND update_timestamp < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)
    AND NOT EXISTS (SELECT FROM latest WHERE latest.run_id = r.run_id)
    AND NOT EXISTS (SELECT FROM dagster.run_tags AS t
-                    WHERE t.run_id = r.run_id AND t.key = %(ledger_tag)s AND t.value <> %(ledger_id)s)
+                    WHERE t.run_id = r.run_id AND t.key = %(ledger_tag)s AND t.value = ANY (%(other_ledgers)s::text[]))
  ORDER BY id LIMIT %(most)s;
 
 -- dagster_forget_snapshots: deletes those of these snapshots that no other run refers to. Each selection of assets that
@@ -37,8 +44,8 @@ DELETE FROM dagster.snapshots AS s
    AND NOT EXISTS (SELECT FROM dagster.runs AS r WHERE r.snapshot_id = s.snapshot_id)
    AND NOT EXISTS (SELECT FROM plans WHERE plans.snapshot_id = s.snapshot_id);
 
--- dagster_forget_checks: deletes at most so many old evaluations of checks, except those of runs of another ledger, and
--- the latest of each check; a run in progress may have planned one, which is not the latest.
+-- dagster_forget_checks: deletes at most so many old evaluations of checks, except those of runs of `other_ledgers`,
+-- and the latest of each check; a run in progress may have planned one, which is not the latest.
 DELETE FROM dagster.asset_check_executions WHERE id IN (
   SELECT id FROM dagster.asset_check_executions AS c
    WHERE coalesce(evaluation_event_timestamp, create_timestamp)
@@ -46,7 +53,7 @@ DELETE FROM dagster.asset_check_executions WHERE id IN (
      AND id NOT IN (SELECT max(id) FROM dagster.asset_check_executions
                     GROUP BY asset_key, check_name, execution_status = 'PLANNED')
      AND NOT EXISTS (SELECT FROM dagster.run_tags AS t
-                      WHERE t.run_id = c.run_id AND t.key = %(ledger_tag)s AND t.value <> %(ledger_id)s)
+                      WHERE t.run_id = c.run_id AND t.key = %(ledger_tag)s AND t.value = ANY (%(other_ledgers)s::text[]))
    ORDER BY id LIMIT %(most)s);
 
 -- dagster_forget_events: deletes at most so many old events outside runs (sensors write them), except the latest of

@@ -12,7 +12,7 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.dagster.jobs import EXECUTOR, NO_RETRIES
 from platform_defs.dagster.run_session import LEDGER_TAG, RunSession
 from platform_defs.dagster.storage import EventLog
-from platform_defs.errors import BadInput, TidegateError
+from platform_defs.errors import BadInput, LedgerMissing, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.ledger.ledger import Ledger
@@ -23,6 +23,7 @@ from platform_defs.stack.endpoints import connection
 
 JOB = "prune"
 MAX_NAMED = 20  # runs in one sentence
+GONE = 365.0  # days without a run in this instance after which a ledger counts as gone: its job prunes every night
 PAGE = 2_000  # runs looked up, or events and evaluations deleted, per statement
 
 
@@ -56,7 +57,8 @@ def prune_job(contracts: Sequence[Contract], names: str = "") -> dg.JobDefinitio
             else:
                 context.log.info(f"{contract.pipeline}: {found.sentence()}")
         try:
-            ledger_id = Ledger(endpoints.postgres_url).ledger_id()
+            if (ledger_id := Ledger(endpoints.postgres_url).ledger_id()) is None:
+                raise LedgerMissing("there is no ledger, so it is unknown which of Dagster's runs are its own")
             log = prune_log(context.instance, settings().dagster_retention_days, ledger_id)
             if log is None:
                 context.log.info("Dagster's event log was not pruned: the storage in dagster.yaml is not Tidegate's.")
@@ -92,10 +94,11 @@ class PrunedLog:
     events: int = 0  # outside any run
 
 
-def prune_log(instance: dg.DagsterInstance, days: float, ledger_id: str | None) -> PrunedLog | None:
+def prune_log(instance: dg.DagsterInstance, days: float, ledger_id: str) -> PrunedLog | None:
     """Remove from Dagster's own log what is older than `days`: runs with their events and output, and sensor events.
     Over the connections of the instance's own storage; return None if that is not ours (dagster/storage.py). The runs
-    of other ledgers and their evaluations stay: they have a retention of their own.
+    of other ledgers and their evaluations stay, since they have a retention of their own, unless the ledger has had no
+    run for GONE days: nobody else would ever remove them.
 
     Dagster removes old ticks by itself (dagster.yaml), but never runs and events. Kept for its UI: the latest
     materialization and observation of each asset and partition, the latest evaluation of each check, and every run that
@@ -107,11 +110,13 @@ def prune_log(instance: dg.DagsterInstance, days: float, ledger_id: str | None) 
     storage = instance.event_log_storage
     if not isinstance(storage, EventLog):
         return None
-    given = {"seconds": days * 86_400, "most": PAGE, "ledger_id": ledger_id, "ledger_tag": LEDGER_TAG}
+    tags = {"ledger_id": ledger_id, "ledger_tag": LEDGER_TAG, "seconds": GONE * 86_400}
     runs, last, snapshots = 0, 0, list[str]()
     counts, left = [0, 0], dict[str, OSError]()  # `left`: errors by run
     try:
         with storage.index_connection() as connection:
+            others = connection.exec_driver_sql(queries()["dagster_other_ledgers"], tags).scalars().all()
+            given = {**tags, "seconds": days * 86_400, "most": PAGE, "other_ledgers": [*others]}
             while found := connection.exec_driver_sql(queries()["dagster_old_runs"], {**given, "last": last}).all():
                 last = found[-1].id
                 for run in found:

@@ -83,8 +83,8 @@ def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
     Path(logs).write_text("printed")
     age(session)
 
-    assert prune_log(instance, 61, None) == PrunedLog()
-    assert prune_log(instance, 30, None) == PrunedLog(runs=2, evaluations=5, events=6)
+    assert prune_log(instance, 61, "ours") == PrunedLog()
+    assert prune_log(instance, 30, "ours") == PrunedLog(runs=2, evaluations=5, events=6)
     assert [item.run_id for item in instance.get_runs()] == [unfinished.run_id, old[-1]]
     assert not Path(logs).exists()
     assert count(session, "event_logs", f"run_id IN ('{old[0]}', '{old[1]}')") == 0
@@ -98,8 +98,8 @@ def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
     assert set(instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)) == set(keys)
 
     run(instance)
-    assert prune_log(instance, 30, None) == PrunedLog(runs=1, evaluations=1), "the next one shows it now"
-    assert prune_log(instance, 30, None) == PrunedLog()
+    assert prune_log(instance, 30, "ours") == PrunedLog(runs=1, evaluations=1), "the next one shows it now"
+    assert prune_log(instance, 30, "ours") == PrunedLog()
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_the_latest_materialization_of_each_partition_stays(
     for key in ("a", "a", "b"):
         instance.report_runless_asset_event(dg.AssetObservation("topic", partition=key))
     age(session)
-    assert prune_log(instance, 30, None) == PrunedLog(runs=1, events=1)
+    assert prune_log(instance, 30, "ours") == PrunedLog(runs=1, events=1)
     assert [run_id for run_id in old if instance.has_run(run_id)] == old[1:]
     assert instance.get_materialized_partitions(AssetKey("daily")) == {"a", "b"}
 
@@ -133,7 +133,7 @@ def test_snapshots_of_selections_go_with_the_last_run_of_them(
     ]
     stored = count(session, "snapshots")
     age(session)
-    assert prune_log(instance, 30, None) == PrunedLog(runs=5)
+    assert prune_log(instance, 30, "ours") == PrunedLog(runs=5)
     for run_id in (old[5], old[6]):
         kept = instance.get_run_by_id(run_id)
         assert kept
@@ -158,11 +158,11 @@ def test_output_that_cannot_be_deleted_keeps_nothing_else_from_being_pruned(
     age(session)
     why = "except for 1 run whose output could not be deleted: Cannot call rmtree on a symbolic link"
     with pytest.raises(BadInput, match=why) as error:
-        prune_log(instance, 30, None)
+        prune_log(instance, 30, "ours")
     assert str(error.value).endswith(f"in Dagster's compute logs: {old[0]}")
     assert [run_id for run_id in old if instance.has_run(run_id)] == [old[0], old[-1]]
     folder.unlink()
-    assert prune_log(instance, 30, None) == PrunedLog(runs=1)
+    assert prune_log(instance, 30, "ours") == PrunedLog(runs=1)
 
 
 def test_the_runs_of_another_ledger_and_their_evaluations_stay(
@@ -177,10 +177,26 @@ def test_the_runs_of_another_ledger_and_their_evaluations_stay(
     assert count(session, "asset_check_executions", f"run_id = '{others}'") == 1
 
 
+def test_the_old_runs_of_a_ledger_without_a_run_for_a_year_go(
+    session: psycopg.Connection, instance: DagsterInstance
+) -> None:
+    idle, gone = [run(instance) for _ in range(2)], [run(instance) for _ in range(2)]
+    run(instance)  # the one that the UI shows
+    for ledger, runs in (("idle", idle), ("gone", gone)):
+        for run_id in runs:
+            instance.add_run_tags(run_id, {LEDGER_TAG: ledger})
+    age(session)
+    older = "UPDATE dagster.runs SET update_timestamp = update_timestamp - interval '%s days' WHERE run_id = '%s'"
+    for days, run_id in ((310, idle[0]), (304, idle[1]), (310, gone[0]), (306, gone[1])):
+        session.execute((older % (days, run_id)).encode())
+    assert prune_log(instance, 30, "ours") == PrunedLog(runs=2, evaluations=2)
+    assert [run_id for run_id in (*idle, *gone) if instance.has_run(run_id)] == idle
+
+
 def test_a_storage_of_another_kind_is_left_alone() -> None:
     with DagsterInstance.ephemeral() as other:
         run(other)
-        assert prune_log(other, 0.000001, None) is None
+        assert prune_log(other, 0.000001, "ours") is None
         assert other.get_runs_count() == 1
 
 
