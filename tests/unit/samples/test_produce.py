@@ -92,7 +92,7 @@ def test_it_ends_with_the_first_message_that_is_not_acknowledged_and_says_why(
         ["not", "acknowledged", "407"],
     ]
     assert not [line for line in shown if "good" in line]
-    assert sent.messages_per_second == 0
+    assert sent["messages_per_second"] == 0
 
 
 @pytest.mark.parametrize(
