@@ -20,11 +20,18 @@ _FOLDS = (
 
 def varints(buffer: Buffer, at: Integers) -> tuple[Words, Integers]:
     """Return the varints at these positions, and their lengths; 0 if one is not of 64 bits."""
-    values, lengths = buffer.raw[at].astype(np.uint64), np.ones(len(at), np.int64)
-    if (long := np.flatnonzero(values >= _U(0x80))).size:  # lengths, branches and tags mostly have one byte
-        values[long], lengths[long] = unsigned(buffer.words[at[long]])
-        if (longer := np.flatnonzero(lengths == 0)).size:
-            values[longer], lengths[longer] = ninth_and_tenth(values[longer], buffer.words[at[longer] + 8])
+    first = buffer.raw[at]
+    count = np.count_nonzero(first >= 0x80)
+    if 2 * count > len(at):  # picking the long ones would take longer than it saves
+        values, lengths = unsigned(buffer.words[at])
+    else:  # lengths, branches and tags mostly have one byte
+        values, lengths = first.astype(np.uint64), np.ones(len(at), np.int64)
+        if count:
+            long = np.flatnonzero(first >= 0x80)
+            values[long], lengths[long] = unsigned(buffer.words[at[long]])
+    if not lengths.all():
+        longer = np.flatnonzero(lengths == 0)
+        values[longer], lengths[longer] = ninth_and_tenth(values[longer], buffer.words[at[longer] + 8])
     return values, lengths
 
 
