@@ -149,7 +149,7 @@ def describe_topic(at: Place) -> None:
     if found.unknown:
         raise AccessDenied(found.unknown[0])
     assert found.settings
-    assert found.partitions[0].size is not None
+    assert found.partitions[0].replicas[0].size is not None
 
 
 def peek(at: Place) -> None:
