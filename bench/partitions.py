@@ -145,7 +145,7 @@ def _batch(contract: Contract, context: RunContext, laps: Laps) -> None:
     stored = laps.take(PROOF, lambda: one_attempt_each(pending.ranges, context.ledger.coverage(area.staging_id)))
     done = Staged(pending, area.staging_id, winners, stored)
     record = BatchRecord((), {}, context.lineage.of_batch(contract, done, ()))
-    laps.take(PUBLISH, lambda: publish(context.ledger, context.broker, contract, done, record))
+    laps.take(PUBLISH, lambda: publish(context.ledger.publication(done), context.broker, contract, done, record))
     laps.take(SWEEP, context.ledger.sweep)
 
 
