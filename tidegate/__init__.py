@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tidegate.producer import Producer
     from tidegate.topics_component import TopicsComponent
 
+    __version__: str
+
 _ERRORS = "platform_defs.errors"
 _MODULES = {
     "definitions": "tidegate.location",
@@ -85,6 +87,8 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know the names above, and report any other
 
     def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return import_module("importlib.metadata").version("tidegate")
         if name not in _MODULES:
             raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
         return getattr(import_module(_MODULES[name]), name)

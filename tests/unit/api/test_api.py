@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -44,10 +45,15 @@ def test_names_of_a_wrong_kind_are_no_attributes() -> None:
         tidegate.compose  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_the_version_is_that_of_the_command() -> None:
+    assert tidegate.__version__ == version("tidegate")
+    assert "`tidegate.__version__`" in PAGE
+
+
 @pytest.mark.long
 def test_a_type_checker_knows_every_name_and_no_other(tmp_path: Path) -> None:
-    lines = ["import tidegate", *(f"tidegate.{name}" for name in tidegate.__all__), "tidegate.defintions"]
-    (tmp_path / "program.py").write_text("\n".join(lines))
+    lines = ["import tidegate", *(f"tidegate.{name}" for name in (*tidegate.__all__, "__version__"))]
+    (tmp_path / "program.py").write_text("\n".join([*lines, "tidegate.defintions"]))
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(CLONE)], "typeCheckingMode": "basic"}))
     command = [Path(sys.executable).with_name("basedpyright"), "--outputjson", "-p", tmp_path]
     checked = subprocess.run(
