@@ -71,7 +71,7 @@ def compose(
         *([continuous_job(pipelines, names)] if staying else []),
     ]
     unusable, naming = broken_assets(tuple(broken), prefix), naming_topics(topics)
-    written = [_written(item, prefix) for item in written]
+    written = [_written(item, prefix, names) for item in written]
     ours = keys_written(written)
     others = [topic for topic in topics if topic.key not in ours]
     assets = [
@@ -111,11 +111,16 @@ def _grouped(group: str, spec: dg.AssetSpec) -> dg.AssetSpec:
     return grouping.replace_attributes(group_name=group)
 
 
-def _written(asset: dg.AssetsDefinition, prefix: Sequence[str]) -> dg.AssetsDefinition:
-    """Return the asset of a topic with its key below the prefix."""
+def _written(asset: dg.AssetsDefinition, prefix: Sequence[str], names: str) -> dg.AssetsDefinition:
+    """Return the asset of a topic with its key below the prefix, and an op whose name begins with `names`."""
     moving: Any = asset  # as above
-    keys = {key: topic_key(key.path[-1], prefix) for key in asset.keys}
-    return moving.with_attributes(asset_key_replacements=keys) if prefix else asset
+    if prefix:
+        keys = {key: topic_key(key.path[-1], prefix) for key in asset.keys}
+        moving = moving.with_attributes(asset_key_replacements=keys)
+    if not names:
+        return moving
+    op = moving.op.with_replaced_properties(name=f"{names}{moving.op.name}")
+    return dg.AssetsDefinition.dagster_internal_init(**{**moving.get_attributes_dict(), "node_def": op})
 
 
 def _digest(pipelines: Sequence[Pipeline]) -> str:

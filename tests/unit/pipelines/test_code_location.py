@@ -101,6 +101,25 @@ def test_a_written_topic_has_the_prefix_too(tmp_path: Path) -> None:
     }
 
 
+def test_the_op_of_a_written_topic_has_the_names_and_all_else_of_the_asset(tmp_path: Path) -> None:
+    add(tmp_path, "orders")
+    days = dg.StaticPartitionsDefinition(["monday"])
+
+    @tidegate.topic_asset(tidegate.find_contract("orders", tmp_path), partitions_def=days, deps=[report])
+    def orders(context: dg.AssetExecutionContext) -> Iterator[tidegate.Message]:
+        yield tidegate.Message(b"{}")
+
+    given = orders.with_attributes(backfill_policy=dg.BackfillPolicy.single_run())
+    for key_prefix, op in (([], "tidegate_write_orders"), (["eu"], "tidegate_eu_write_orders")):
+        graph = tidegate.definitions(tmp_path, key_prefix=key_prefix, include=[given]).resolve_asset_graph()
+        asset = graph.get(topic_key("shop.orders", key_prefix)).assets_def
+        assert all(item.op.name.startswith("tidegate_") for item in graph.assets_defs if item.is_executable)
+        assert (asset.op.name, asset.partitions_def, asset.backfill_policy) == (op, days, given.backfill_policy)
+        assert [dep.asset_key for spec in asset.specs for dep in spec.deps] == [report.key]
+    shipped = compose([], written=[orders]).resolve_asset_graph().get(topic_key("shop.orders"))
+    assert shipped.assets_def.op.name == "write_orders"
+
+
 def test_a_broken_contract_keeps_the_prefix(tmp_path: Path) -> None:
     add(tmp_path, "orders", "kind: nothing")
     keys = tidegate.definitions(tmp_path, key_prefix="eu").resolve_asset_graph().get_all_asset_keys()
