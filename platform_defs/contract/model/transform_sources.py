@@ -29,7 +29,7 @@ _first_read = dict[Path, bytes]()
 def transform_sources(contract: Contract) -> tuple[tuple[str, bytes], ...]:
     """Return path in the project and content of each file of the transform next to `contract`, sorted by path."""
     assert contract.transform_path is not None  # noqa: S101  # it was read from a file
-    path, root = contract.transform_path.resolve(), _root(contract.transform_path)
+    path, root = _placed(contract.transform_path)
     found = dict[Path, bytes]()
     imported = {module.__file__ for module in [*sys.modules.values()] if getattr(module, "__file__", None)}
     _collect(path, root, found, imported)
@@ -44,19 +44,26 @@ def changed_source(pipeline: Pipeline) -> str | None:
     """
     if (own := pipeline.contract.transform_path) is None or not pipeline.sources:
         return None
-    root = _root(own)
+    path, root = _placed(own)
     for name, content in pipeline.sources:
         try:
-            if root / name != own.resolve() and (root / name).read_bytes() != content:
+            if root / name != path and (root / name).read_bytes() != content:
                 return name
         except OSError:  # it is gone, or just being replaced
             return name
     return None
 
 
-def _root(transform: Path) -> Path:
-    """Return the project's folder, above assets/<domain>/<name>.py."""
-    return transform.resolve().parents[2] if len(transform.resolve().parents) > 2 else transform.resolve().parent
+def _placed(transform: Path) -> tuple[Path, Path]:
+    """Return the path of the transform, and the project's folder above assets/<domain>/<name>.py.
+
+    Links to a domain or a file are not followed: those of a Kubernetes volume lead to another folder after each change.
+    """
+    path = transform.absolute()
+    if len(path.parents) <= 2:
+        return path.resolve(), path.resolve().parent
+    contracts = path.parents[1].resolve()
+    return contracts / path.parent.name / path.name, contracts.parent
 
 
 def _collect(path: Path, root: Path, found: dict[Path, bytes], imported: set[str | None]) -> None:

@@ -281,7 +281,7 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
     name = path.stem
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise BadInput(f"{name!r} is not a Python module name; rename the contract and its transform", file=str(path))
-    contracts = path.resolve().parents[1]
+    contracts = path.absolute().parents[1].resolve()  # links below it have the name of the link
     import_roots[str(contracts.parent)] = None
     append_import_roots()
     full_name = f"{contracts.name}.{path.parent.name}.{name}"

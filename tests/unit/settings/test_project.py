@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from platform_defs.contract.model.transform_sources import changed_source
 from platform_defs.errors import BadInput
 from platform_defs.settings.contracts import find_all, find_contract, find_pipeline, read_contracts
 from platform_defs.settings.settings import settings
@@ -74,3 +75,24 @@ def test_a_transform_imports_its_neighbours_though_the_project_has_a_package_ass
     assert found.transform is not None
     assert found.transform(None) == 7  # pyright: ignore[reportArgumentType]  # no Spark here
     assert [name for name, _ in found.sources] == ["contracts/shop/priced.py", "contracts/shop/rates.py"]
+
+
+def test_a_transform_in_a_kubernetes_volume_keeps_its_name_and_finds_its_neighbours(project: Path) -> None:
+    volume = project / "volume"
+    volume.mkdir()
+    path = add(volume, "priced")
+    (volume / "shop" / "rates.py").write_text("RATE = 7\n")
+    lines = "from .rates import RATE\nfrom volume.shop import rates\n"
+    transform(path, lines + TRANSFORM.replace("return messages", "return RATE"))
+    version = path.parent.rename(volume / "..2026_11_28")
+    path.parent.mkdir()
+    (path.parent / "..data").symlink_to(Path("..", version.name))
+    for file in version.iterdir():
+        (path.parent / file.name).symlink_to(Path("..data", file.name))
+    found = find_pipeline("priced", volume)
+    assert found.transform is not None
+    assert found.transform(None) == 7  # pyright: ignore[reportArgumentType]  # no Spark here
+    assert [name for name, _ in found.sources] == ["volume/shop/priced.py", "volume/shop/rates.py"]
+    assert changed_source(found) is None
+    (version / "rates.py").write_text("RATE = 8\n")
+    assert changed_source(found) == "volume/shop/rates.py"
