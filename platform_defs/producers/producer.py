@@ -201,7 +201,7 @@ class Producer:
         self._transactions.add_offsets(offsets, group, member)
 
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
-        if not isinstance(message, Message) or message.headers != ():  # most have none, and the check takes time
+        if type(message) is not Message or message.headers != ():  # most have none, and the check takes time
             check_form(message)
         named = None if self._ids is None else self._ids.new()
         attempt = Attempt(message, named) if self._unsent is None else self._unsent.attempt(message, named)
