@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import dagster as dg
 
+from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import definitions_digest, digest_of
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.dagster.jobs import drain_job, verify_job
@@ -42,6 +43,10 @@ RESOURCES: Final[dict[str, Any]] = {
     "tidegate_run_session": RunSession(),
     "tidegate_kafka_producer": KafkaProducerResource(),
 }
+
+# The contracts that this process has loaded, by the prefix of their keys: ledger, tables and consumer groups have none,
+# so a pipeline or a table may be in only one folder.
+_loaded = dict[tuple[str, ...], list[Contract]]()
 
 
 def compose(
@@ -130,9 +135,12 @@ def _digest(pipelines: Sequence[Pipeline]) -> str:
 
 def load(folder: Path | None = None, written: Sequence[dg.AssetsDefinition] = (), **options: Any) -> dg.Definitions:
     """Return the definitions of all contracts in the folder, by default the one that settings/contracts.py finds. A
-    broken contract is a warning here and a red check in Dagster; the rest runs. `options`: as of `compose`.
+    broken contract is a warning here and a red check in Dagster; the rest runs. So is one whose pipeline or table this
+    process has loaded with another prefix. `options`: as of `compose`.
     """
-    found = find_all(folder)
+    prefix = tuple(options.get("prefix", ()))
+    found = find_all(folder, [item for other, items in _loaded.items() if other != prefix for item in items])
+    _loaded[prefix] = [pipeline.contract for pipeline in found.pipelines]
     for item in found.broken:
         _warn(item)
     try:

@@ -15,6 +15,7 @@ from platform_defs.settings.project import has_contracts, no_contracts
 from platform_defs.settings.settings import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from platform_defs.contract.model.contract import Contract
@@ -28,9 +29,11 @@ def read_contracts(folder: Path | None = None) -> Contracts:
     return catalogue.read_contracts(folder or settings().contracts_folder)
 
 
-def find_all(folder: Path | None = None) -> Catalogue:
-    """Return the pipelines of every domain, their transforms imported. Raises BadInput outside a project."""
-    return catalogue.find_all(folder or _chosen())
+def find_all(folder: Path | None = None, loaded: Iterable[Contract] = ()) -> Catalogue:
+    """Return the pipelines of every domain, their transforms imported. `loaded`: contracts that must not claim the same
+    pipeline or table. Raises BadInput outside a project.
+    """
+    return catalogue.find_all(folder or _chosen(), loaded)
 
 
 def find_contract(name: str, folder: Path | None = None) -> Contract:

@@ -120,14 +120,16 @@ def contract_files(folder: Path) -> list[Path]:
     return sorted(path for path in files if path.stem.lower().endswith(".odcs") or _reads_like_a_contract(path))
 
 
-def read_contracts(folder: Path) -> Contracts:
-    """Return the contracts of every domain. If two claim the same pipeline or table, neither is good."""
-    return read_files(contract_files(folder), folder)
+def read_contracts(folder: Path, loaded: Iterable[Contract] = ()) -> Contracts:
+    """Return the contracts of every domain. If two claim the same pipeline or table, neither is good. `loaded`: as in
+    read_files.
+    """
+    return read_files(contract_files(folder), folder, loaded)
 
 
-def read_files(paths: Iterable[Path], folder: Path | None = None) -> Contracts:
+def read_files(paths: Iterable[Path], folder: Path | None = None, loaded: Iterable[Contract] = ()) -> Contracts:
     """Return the contracts in these files, compared with each other. `folder`: the contracts' folder that has them;
-    without it, they may be in folders of any name.
+    without it, they may be in folders of any name. `loaded`: contracts that must not claim the same either.
     """
     read, good, broken = list[Contract](), list[Contract](), list[BrokenContract]()
     for path in paths:
@@ -138,7 +140,7 @@ def read_files(paths: Iterable[Path], folder: Path | None = None) -> Contracts:
         except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being read
             unforeseen = BadInput(f"cannot be read: {type(error).__name__}: {error}", file=str(path))
             broken.append(BrokenContract(path, unforeseen))
-    clashes = _clashes(read)
+    clashes = _clashes([*read, *loaded])
     for contract in read:
         try:
             if clash := clashes.get(_path(contract)):
@@ -153,9 +155,9 @@ def read_files(paths: Iterable[Path], folder: Path | None = None) -> Contracts:
     return Contracts(tuple(good), tuple(sorted(broken, key=lambda item: item.path)))
 
 
-def find_all(folder: Path) -> Catalogue:
-    """Return the pipelines of every domain, their transforms imported."""
-    return load_pipelines(read_contracts(folder))
+def find_all(folder: Path, loaded: Iterable[Contract] = ()) -> Catalogue:
+    """Return the pipelines of every domain, their transforms imported. `loaded`: as in read_files."""
+    return load_pipelines(read_contracts(folder, loaded))
 
 
 def load_pipelines(contracts: Contracts) -> Catalogue:
@@ -261,8 +263,10 @@ def _clashes(contracts: Iterable[Contract]) -> dict[Path, BadInput]:
     found = dict[Path, BadInput]()
     for (kind, name), claimants in claims.items():
         for contract in claimants if len(claimants) > 1 else ():
-            others = ", ".join(str(other.path) for other in claimants if other is not contract)
+            others = ", ".join(str(other.path) for other in claimants if other.path != contract.path)
             message = f"{kind} {name} is also defined in {others}; give one of them another name"
+            if not others:
+                message = f"{kind} {name} is loaded twice from this file, with two prefixes; load its folder once"
             place = ("id", None) if kind == "pipeline" else ("physicalName", name)
             found.setdefault(_path(contract), refused(contract, message, *place))
     return found

@@ -11,6 +11,7 @@ import pytest
 import tidegate
 from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.reserved import CONTRACT_LOADS
 from platform_defs.dagster.keys import CONTINUOUS_JOB, DRAIN_JOB, table_keys, topic_key
 from platform_defs.dagster.runs import dead, selected
 from platform_defs.pipelines.scheduler.waiting import Waiting
@@ -62,6 +63,12 @@ def names(definitions: dg.Definitions) -> set[str]:
     return jobs | {item.name for item in (*repository.sensor_defs, *repository.schedule_defs)}
 
 
+def broken(definitions: dg.Definitions) -> set[str]:
+    """Return the keys of the assets whose contract cannot be used."""
+    checks = definitions.resolve_asset_graph().asset_check_keys
+    return {check.asset_key.to_user_string() for check in checks if check.name == CONTRACT_LOADS}
+
+
 def test_they_merge_with_an_executor_and_with_every_name_of_another_project() -> None:
     ours = tidegate.definitions(ASSETS)
     assert ours.executor is None
@@ -74,17 +81,45 @@ def test_they_merge_with_an_executor_and_with_every_name_of_another_project() ->
 
 
 def test_two_folders_of_contracts_are_one_code_location(tmp_path: Path) -> None:
-    add(tmp_path, "transfers", topic="bank.transfers", table="bank.postings")  # as another of the shipped ones
+    add(tmp_path, "transfers", topic="bank.transfers", table="bank.entries")  # the topic of another of the shipped ones
     eu = tidegate.definitions(tmp_path, key_prefix=["eu", "north-1"], group="europe", schedules=False)
     merged = dg.Definitions.merge(tidegate.definitions(ASSETS), eu)
     dg.Definitions.validate_loadable(merged)
     assert "tidegate_eu_north_1_drain" in names(eu)
     assert eu.get_repository_def().schedule_defs == []
     graph = eu.resolve_asset_graph()
-    keys = {"eu/north-1/kafka/bank.transfers", "eu/north-1/bank/postings"}
+    keys = {"eu/north-1/kafka/bank.transfers", "eu/north-1/bank/entries"}
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == keys
     assert {graph.get(key).group_name for key in graph.get_all_asset_keys()} == {"europe"}
     assert {key.asset_key.to_user_string() for key in graph.asset_check_keys} == keys
+
+
+@pytest.mark.parametrize("claim", ["id", "table"])
+def test_a_pipeline_or_table_of_two_folders_is_red_in_the_second_and_names_both_files(
+    tmp_path: Path, claim: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    others, table = ({"table": "shop.other"}, "us/shop/other") if claim == "id" else ({"id": "other"}, "us/shop/visits")
+    for folder in ("eu", "us"):
+        (tmp_path / folder).mkdir()
+    first, second = add(tmp_path / "eu", "visits"), add(tmp_path / "us", "visits", **others)
+    add(tmp_path / "us", "returns")
+    for _ in range(2):  # a folder that is loaded again is not compared with itself
+        assert broken(tidegate.definitions(tmp_path / "eu", key_prefix="eu")) == set()
+        us = tidegate.definitions(tmp_path / "us", key_prefix="us")
+        assert broken(us) == {table}
+        assert dg.AssetKey(["us", "shop", "returns"]) in us.resolve_asset_graph().get_all_asset_keys()
+    kind = "pipeline visits" if claim == "id" else "table shop.visits"
+    assert f"{second}:" in caplog.text
+    assert f"{kind} is also defined in {first}; give one of them another name" in caplog.text
+
+
+def test_a_folder_that_is_loaded_with_two_prefixes_is_red_the_second_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    add(tmp_path, "baskets")
+    assert broken(tidegate.definitions(tmp_path, key_prefix="eu")) == set()
+    assert broken(tidegate.definitions(tmp_path, key_prefix="us")) == {"us/shop/baskets"}
+    assert "pipeline baskets is loaded twice from this file, with two prefixes; load its folder once" in caplog.text
 
 
 def test_a_written_topic_has_the_prefix_too(tmp_path: Path) -> None:
