@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +14,14 @@ if TYPE_CHECKING:
     from platform_defs.new_project.files import Project
 
 MERGE = "Merge Tidegate into your definitions: defs = dg.Definitions.merge(defs, tidegate.definitions())"
-STEPS = ("tidegate stack up", "tidegate produce web_page_views --count 1000")
-LAST = ("tidegate verify web_page_views", "tidegate ui up")
+BESIDE = (
+    "No Dagster project was found here, so a new one was written next to your files. If you have one elsewhere, run "
+    "tidegate init in its folder, which has workspace.yaml, definitions.py, or [tool.dagster] or [tool.dg] in "
+    "pyproject.toml"
+)
+PYPROJECT = (
+    'Add to pyproject.toml: the dependency "tidegate[local]", and [tool.dagster] with module_name = "definitions"'
+)
 
 
 def init(
@@ -45,10 +52,24 @@ def init(
 
 
 def _next(project: Project) -> list[str]:
-    """Return what to do next: commands, and a sentence if a user has to merge definitions."""
-    change = [] if project.folder.resolve() == Path.cwd() else [f"cd {project.folder}"]
-    merge = [] if project.has_tidegate else [MERGE]
-    return [*change, *merge, *STEPS, f"dagster asset materialize {project.loads} --select 'group:\"web\"'", *LAST]
+    """Return what to do next: commands, and sentences for what a user has to decide or write."""
+    steps = [BESIDE] if project.is_new and project.had_files else []
+    if project.folder.resolve() != Path.cwd():
+        steps.append(f"cd {quote(str(project.folder))}")
+    if project.is_new and Path("pyproject.toml") in project.kept:
+        steps.append(PYPROJECT)
+    if not project.has_tidegate:
+        steps.append(MERGE)
+    if project.first is None:
+        contracts = project.contracts.resolve()
+        repair = f"Add a contract to {contracts}, or correct those in it: tidegate contract validate"
+        return [*steps, repair, "tidegate stack up", "tidegate ui up"]
+    pipeline, group = project.first.pipeline, project.first.domain
+    steps += ["tidegate stack up", f"tidegate produce {pipeline} --count 1000"]
+    verify, ui = f"tidegate verify {pipeline}", "tidegate ui up"
+    if project.loads is None:
+        return [*steps, ui, f"Materialize the assets of the group {group} in the UI", verify]
+    return [*steps, f"dagster asset materialize {project.loads} --select 'group:\"{group}\"'", verify, ui]
 
 
 def _show(project: Project, steps: list[str]) -> None:

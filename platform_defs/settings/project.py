@@ -32,17 +32,22 @@ def contracts_upwards() -> Path:
     return (project_upwards() or Path.cwd()) / ASSETS
 
 
-def project_tools(folder: Path) -> dict[str, Any]:
-    """Return the tables below [tool] in the folder's pyproject.toml; none without the file. Raises BadInput if it
-    cannot be read.
+def project_table(folder: Path, *names: str) -> dict[str, Any]:
+    """Return a table of the folder's pyproject.toml, such as ("tool", "dg"); an empty one if it is not there. Raises
+    BadInput if the file cannot be read, or has something else there.
     """
     path = folder / "pyproject.toml"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise BadInput(f"cannot be read: {error}", file=str(path)) from error
+    for name in names:
+        table = table.get(name, {})
+        if not isinstance(table, dict):
+            raise BadInput(f"{name} is not a table", file=str(path), field=".".join(names))
+    return table
 
 
 def no_contracts() -> BadInput:
