@@ -7,19 +7,24 @@ from dagster.components.component_scaffolding import scaffold_component
 from pydantic import Field
 from typing_extensions import override
 
-from platform_defs.new_project.files import write_contract
+from platform_defs.new_project.files import has_tidegate, write_contract
 from platform_defs.settings.project import ASSETS
 from tidegate.location import definitions
 
 
 class TopicsScaffolder(dg.Scaffolder[Any]):
-    """Writes defs.yaml, and a first contract if the project has none."""
+    """Writes defs.yaml, and a first contract if its folder has none. The folder is `assets/`; if the project has
+    Tidegate's definitions already, it has the component's name, which is also the prefix.
+    """
 
     @override
     def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
-        scaffold_component(request, {"contracts": ASSETS})
-        if request.project_root is not None:
-            write_contract(request.project_root)
+        root, name = request.project_root, request.target_path.name
+        is_another = root is not None and has_tidegate(root)
+        attributes = {"contracts": name, "key_prefix": name} if is_another else {"contracts": ASSETS}
+        scaffold_component(request, attributes)
+        if root is not None:
+            write_contract(root, attributes["contracts"])
 
 
 @dg.scaffold_with(TopicsScaffolder)

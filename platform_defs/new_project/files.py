@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -145,9 +145,11 @@ def _write(path: Path, text: str) -> None:
 def _loads(folder: Path) -> str | None:
     """Return the options of `dagster` that load the project: as pyproject.toml says, else workspace.yaml's first."""
     dagster, dg_project = project_table(folder, "tool", "dagster"), project_table(folder, "tool", "dg", "project")
-    modules: Any = dagster.get("modules")
-    listed = [entry.get("name") for entry in modules if isinstance(entry, dict)] if isinstance(modules, list) else []
-    module = dagster.get("module_name") or next(iter(listed), dg_project.get("code_location_target_module"))
+    try:
+        first_module = dagster["modules"][0]["name"]
+    except (KeyError, IndexError, TypeError):
+        first_module = None
+    module = dagster.get("module_name") or first_module or dg_project.get("code_location_target_module")
     if module or dg_project:
         return f"-m {module or dg_project.get('root_module', '') + '.definitions'}"
     if (folder / WORKSPACE).is_file() and (first := _first_location(folder / WORKSPACE)):
@@ -168,7 +170,7 @@ def _first_location(workspace: Path) -> str | None:
         "python_module": ("-m", "module_name"),
         "python_package": ("-m", "package_name"),
     }.get(kind, ("", ""))
-    options: dict[str, Any] = entry if isinstance(entry, dict) else {key: entry}
+    options = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {key: entry}
     if not option or not isinstance(options.get(key), str):
         return None
     folder = options.get("working_directory")

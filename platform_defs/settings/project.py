@@ -3,7 +3,7 @@
 import tomllib
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from platform_defs.errors import BadInput
 
@@ -44,9 +44,10 @@ def project_table(folder: Path, *names: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise BadInput(f"cannot be read: {error}", file=str(path)) from error
     for name in names:
-        table = table.get(name, {})
-        if not isinstance(table, dict):
+        value: Any = table.get(name, {})
+        if not isinstance(value, dict):
             raise BadInput(f"{name} is not a table", file=str(path), field=".".join(names))
+        table = cast("dict[str, Any]", value)
     return table
 
 

@@ -137,7 +137,8 @@ def hers(tmp_path: Path, programs: Path, endpoints: Endpoints, table: str) -> Pr
         (project.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (project.folder / name).write_text(text.replace("TABLE", table).lstrip())
     said = project.run("tidegate init")
-    assert "wrote her/defs/tidegate/defs.yaml" in said
+    assert "wrote assets/web/page_views.odcs.yaml" in said
+    assert "defs.yaml" not in said  # her definitions have Tidegate's
     contract = project.folder / "assets" / "web" / "page_views.odcs.yaml"
     contract.write_text(contract.read_text().replace("page_views", table))
     return project
@@ -159,12 +160,13 @@ def test_it_loads_a_topic_in_a_project_with_all_of_our_names(hers: Project, endp
 
 def test_dg_finds_scaffolds_and_checks_the_component(hers: Project) -> None:
     assert "tidegate.TopicsComponent" in hers.run("dg list components", COLUMNS="300")
-    hers.run("dg scaffold defs tidegate.TopicsComponent topics")
+    for name in ("topics", "others"):
+        hers.run(f"dg scaffold defs tidegate.TopicsComponent {name}")
     assert "successfully" in hers.run("dg check yaml")
-    shutil.rmtree(hers.folder / "her" / "defs" / "tidegate")  # one of the two: they have the same contracts
     load = "import dagster as dg, pathlib; d = dg.load_from_defs_folder(path_within_project=pathlib.Path.cwd())"
     printed = hers.run(f'python -c "{load}; print(d.get_repository_def().job_names)"')
-    assert "tidegate_drain" in printed
+    assert "tidegate_topics_drain" in printed
+    assert "tidegate_others_drain" in printed
 
 
 def test_a_command_that_needs_an_extra_names_it(hers: Project) -> None:
