@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from platform_defs.contract.reader import catalogue
 from platform_defs.contract.reader.catalogue import BrokenContract, Catalogue, Contracts, with_transform
-from platform_defs.settings.project import has_contracts, no_contracts
+from platform_defs.settings.project import contracts_upwards, has_contracts, no_contracts
 from platform_defs.settings.settings import settings
 
 if TYPE_CHECKING:
@@ -33,26 +33,31 @@ def find_all(folder: Path | None = None, loaded: Iterable[Contract] = ()) -> Cat
     """Return the pipelines of every domain, their transforms imported. `loaded`: contracts that must not claim the same
     pipeline or table. Raises BadInput outside a project.
     """
-    return catalogue.find_all(folder or _chosen(), loaded)
+    return catalogue.find_all(folder or contracts_folder(), loaded)
 
 
 def find_contract(name: str, folder: Path | None = None) -> Contract:
     """Return the contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
-    return catalogue.find_contract(name, folder or _chosen())
+    return catalogue.find_contract(name, folder or contracts_folder())
 
 
 def find_pipeline(name: str, folder: Path | None = None) -> Pipeline:
     """Return the pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the
     transform.
     """
-    return catalogue.find_pipeline(name, folder or _chosen())
+    return catalogue.find_pipeline(name, folder or contracts_folder())
 
 
-def _chosen() -> Path:
-    chosen, folder = settings(), settings().contracts_folder
+def contracts_folder(*starts: Path) -> Path:
+    """Return the folder of TIDEGATE_CONTRACTS, else `assets/` of the nearest folder that has contracts, upwards from
+    each of `starts` in turn and from the working directory. Raises BadInput outside a project.
+    """
+    if (chosen := settings().contracts) is not None:
+        return chosen
+    folder = contracts_upwards(*starts)
     # A contract with another name, or in another folder, is an error of its own, and does not hide the rest.
-    if chosen.contracts is None and not (has_contracts(folder) or catalogue.contract_files(folder)):
-        raise no_contracts()
+    if not (has_contracts(folder) or catalogue.contract_files(folder)):
+        raise no_contracts(*starts)
     return folder
 
 
@@ -60,6 +65,7 @@ __all__ = [
     "BrokenContract",
     "Catalogue",
     "Contracts",
+    "contracts_folder",
     "find_all",
     "find_contract",
     "find_pipeline",

@@ -16,20 +16,25 @@ def has_contracts(folder: Path) -> bool:
     return next(chain(folder.glob("[!.]*/*.odcs.yaml"), folder.glob("[!.]*/*.odcs.yml")), None) is not None
 
 
-def project_upwards() -> Path | None:
-    """Return the nearest folder, from the working directory upwards, that is a project; None without one."""
-    for folder in (Path.cwd(), *Path.cwd().parents):
+def project_upwards(start: Path | None = None) -> Path | None:
+    """Return the nearest folder, from `start` or the working directory upwards, that is a project; None without one."""
+    start = start or Path.cwd()
+    for folder in (start, *start.parents):
         if has_contracts(folder / ASSETS) or any((folder / mark).is_file() for mark in MARKS):
             return folder
     return None
 
 
-def contracts_upwards() -> Path:
-    """Return `assets/` of the nearest folder upwards that has contracts; without one, where the first would be."""
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        if has_contracts(folder / ASSETS):
-            return folder / ASSETS
-    return (project_upwards() or Path.cwd()) / ASSETS
+def contracts_upwards(*starts: Path) -> Path:
+    """Return `assets/` of the nearest folder that has contracts, upwards from each of `starts` in turn and from the
+    working directory; without one, where the first would be.
+    """
+    for start in (*starts, Path.cwd()):
+        for folder in (start, *start.parents):
+            if has_contracts(folder / ASSETS):
+                return folder / ASSETS
+    projects = (project_upwards(start) for start in (*starts, Path.cwd()))
+    return (next(filter(None, projects), None) or Path.cwd()) / ASSETS
 
 
 def project_table(folder: Path, *names: str) -> dict[str, Any]:
@@ -51,10 +56,12 @@ def project_table(folder: Path, *names: str) -> dict[str, Any]:
     return table
 
 
-def no_contracts() -> BadInput:
-    """Return the error for a working directory outside any project."""
+def no_contracts(*starts: Path) -> BadInput:
+    """Return the error for a working directory, and other folders to start from, outside any project."""
+    folders = " nor ".join(dict.fromkeys(map(str, (*starts, Path.cwd()))))
+    advice = "Pass the folder with the contracts" if starts else "Change to your project's folder"
     return BadInput(
-        f"there are no contracts: neither {Path.cwd()} nor a folder above it has assets/<domain>/<name>.odcs.yaml. "
-        "Change to your project's folder, create a project (tidegate init), or set TIDEGATE_CONTRACTS to the folder "
+        f"there are no contracts: neither {folders} nor a folder above it has assets/<domain>/<name>.odcs.yaml. "
+        f"{advice}, create a project (tidegate init), or set TIDEGATE_CONTRACTS to the folder "
         "with the contracts"
     )
