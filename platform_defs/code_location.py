@@ -141,6 +141,10 @@ def load(folder: Path | None = None, written: Sequence[dg.AssetsDefinition] = ()
     prefix = tuple(options.get("prefix", ()))
     found = find_all(folder, [item for other, items in _loaded.items() if other != prefix for item in items])
     _loaded[prefix] = [pipeline.contract for pipeline in found.pipelines]
+    topics = {topic_key(item.contract.topic) for item in (*found.pipelines, *found.broken) if item.contract}
+    for key in {key for asset in written for key in asset.keys} - topics:
+        message = f"{key.to_user_string()} is no topic of the contracts; pass assets made with tidegate.topic_asset"
+        raise BadInput(message, field="include")
     for item in found.broken:
         _warn(item)
     try:

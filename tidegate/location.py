@@ -7,6 +7,7 @@ from os import PathLike
 import dagster as dg
 
 from platform_defs.code_location import load
+from platform_defs.errors import BadInput
 from tidegate.contracts import chosen_folder
 
 
@@ -32,6 +33,20 @@ def definitions(
     is no such folder, or none with contracts.
     """
     folder = chosen_folder(contracts, "contracts")
-    prefix = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
+    prefix = (key_prefix,) if isinstance(key_prefix, str) else key_prefix
+    _refuse_unusable(prefix, group, schedules, include)
     names = "_".join(["tidegate", *(re.sub(r"\W", "_", part) for part in prefix), ""])
-    return load(folder, include, prefix=prefix, names=names, group=group, schedules=schedules)
+    return load(folder, include, prefix=tuple(prefix), names=names, group=group, schedules=schedules)
+
+
+def _refuse_unusable(prefix: object, group: object, schedules: object, include: object) -> None:
+    """Raise BadInput, which names the argument, for one of a wrong type, and for names that Dagster does not accept."""
+    parts = [*prefix] if isinstance(prefix, Sequence) else [None]
+    if not all(isinstance(part, str) and re.fullmatch(r"[A-Za-z0-9_.-]+", part) for part in parts):
+        raise BadInput("pass a name, or a list of names, of letters, digits, _, - and .", field="key_prefix")
+    if group is not None and not (isinstance(group, str) and re.fullmatch(r"[A-Za-z0-9_/]+", group)):
+        raise BadInput("pass a name of letters, digits and _", field="group")
+    if not isinstance(schedules, bool):
+        raise BadInput("pass True or False", field="schedules")
+    if not isinstance(include, Sequence) or not all(isinstance(item, dg.AssetsDefinition) for item in include):
+        raise BadInput("pass a list of assets, made with tidegate.topic_asset", field="include")

@@ -39,6 +39,8 @@ def topic_asset(
     A transaction may take `transaction.timeout.ms` (60 s; the contract's producerOptions may raise it, up to the
     brokers' transaction.max.timeout.ms).
     """
+    if not isinstance(contract, Contract):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's argument
+        raise BadInput("pass a contract: tidegate.topic_asset(tidegate.find_contract(name))", field="contract")
 
     def decorate(messages: Messages) -> dg.AssetsDefinition:
         spec: Any = topic_spec(Topic(contract.topic, (contract,)))  # Any: its methods are typed in part

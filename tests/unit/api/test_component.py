@@ -9,7 +9,10 @@ import yaml
 from dagster.components.component_scaffolding import scaffold_object
 
 from platform_defs.new_project.files import write_project
+from tests.docs.test_tutorial import ROOT, blocks
+from tests.unit.contract.test_catalogue import add
 
+PAGE = (ROOT / "docs" / "how-to" / "write-from-dagster.md").read_text()
 TYPE = "tidegate.TopicsComponent"
 DG = '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "{root}"\n'
 
@@ -50,6 +53,16 @@ def test_a_second_component_has_a_folder_and_a_prefix_of_its_own_and_both_are_lo
     assert scaffold(project, "eu") == {"contracts": "eu", "key_prefix": "eu"}
     keys = {key.to_user_string() for key in load(project).resolve_asset_graph().get_all_asset_keys()}
     assert keys == {"kafka/web.page_views", "web/page_views", "eu/kafka/eu.page_views", "eu/eu/page_views"}
+
+
+def test_the_page_about_written_topics_replaces_the_component(project: Path) -> None:
+    (project / "assets").mkdir()
+    add(project / "assets", "transfers", id="bank_transfers", domain="bank")
+    (text,) = (block.text for block in blocks(PAGE) if block.info == "python")
+    (defs_folder(project) / "topics.py").write_text(text)
+    graph = load(project).resolve_asset_graph()
+    written = {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).is_materializable}
+    assert written == {"kafka/bank.transfers", "bank/transfers"}
 
 
 def test_the_first_component_reads_assets(project: Path) -> None:

@@ -1,6 +1,7 @@
 """Which contracts `tidegate.definitions` and `tidegate.find_contract` read, wherever Dagster was started."""
 
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -64,6 +65,38 @@ def test_the_error_names_the_folders_that_were_searched_and_what_to_do(tmp_path:
     with pytest.raises(tidegate.BadInput) as refused:
         runpy.run_path(str(path))
     assert f"there is no folder {tmp_path / 'shop' / 'contracts'} or {elsewhere / 'contracts'} (" in str(refused.value)
+
+
+@dg.asset(key=["bank", "report"])
+def report() -> None: ...
+
+
+ODD: list[tuple[str, object]] = [
+    *(("key_prefix", odd) for odd in ("", "a/b", "ü", ["eu", ""], None, [3])),
+    *(("group", odd) for odd in ("", "a b", 3)),
+    *(("schedules", odd) for odd in ("no", None)),
+    *(("include", odd) for odd in (report, [report], ["report"], None)),
+]
+
+
+@pytest.mark.parametrize(("name", "odd"), ODD)
+def test_an_argument_that_cannot_be_used_is_named(tmp_path: Path, name: str, odd: object) -> None:
+    with pytest.raises(tidegate.BadInput) as refused:
+        tidegate.definitions(contracts(tmp_path / "eu"), **{name: odd})  # pyright: ignore[reportArgumentType]
+    assert refused.value.field == name
+
+
+def test_an_asset_that_writes_a_topic_of_another_folder_is_named(tmp_path: Path) -> None:
+    add(contracts(tmp_path / "eu"), "visits")
+
+    @tidegate.topic_asset(tidegate.find_contract("visits", tmp_path / "eu"))
+    def visits(context: dg.AssetExecutionContext) -> Iterator[tidegate.Message]:
+        yield tidegate.Message(b"{}")
+
+    with pytest.raises(tidegate.BadInput, match=r"kafka/shop\.visits is no topic of the contracts"):
+        tidegate.definitions(contracts(tmp_path / "us"), include=[visits])
+    with pytest.raises(tidegate.BadInput, match="pass a contract: "):
+        tidegate.topic_asset("visits")  # pyright: ignore[reportArgumentType]
 
 
 def test_a_folder_without_contracts_of_its_own_is_refused(tmp_path: Path) -> None:
