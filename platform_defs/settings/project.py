@@ -9,6 +9,7 @@ from platform_defs.errors import BadInput
 
 ASSETS = "assets"  # of a project: a folder for each domain, with its contracts
 MARKS = ("dagster.yaml", "workspace.yaml")  # of a project that has no contracts there yet
+TABLES = {"dagster", "dg"}  # below [tool] in pyproject.toml: of such a project, too
 
 
 def has_contracts(folder: Path) -> bool:
@@ -19,10 +20,16 @@ def has_contracts(folder: Path) -> bool:
 def project_upwards(start: Path | None = None) -> Path | None:
     """Return the nearest folder, from `start` or the working directory upwards, that is a project; None without one."""
     start = start or Path.cwd()
-    for folder in (start, *start.parents):
-        if has_contracts(folder / ASSETS) or any((folder / mark).is_file() for mark in MARKS):
-            return folder
-    return None
+    return next((folder for folder in (start, *start.parents) if _is_project(folder)), None)
+
+
+def _is_project(folder: Path) -> bool:
+    if has_contracts(folder / ASSETS) or any((folder / mark).is_file() for mark in MARKS):
+        return True
+    try:
+        return not TABLES.isdisjoint(project_table(folder, "tool"))
+    except BadInput:  # reported where the table is needed
+        return False
 
 
 def contracts_upwards(*starts: Path) -> Path:

@@ -48,7 +48,8 @@ class Settings(BaseSettings):
         description=(
             "The folder for everything that Tidegate writes: the embedded servers' data and logs, Dagster's files and "
             "Spark's scratch space. It is closed to other users. `tidegate stack reset` deletes what Tidegate created "
-            "in it."
+            "in it. The project's folder is the nearest one, upwards from the working directory, that has contracts in "
+            "`assets`, dagster.yaml, workspace.yaml, or [tool.dagster] or [tool.dg] in pyproject.toml."
         ),
         examples=["/var/lib/tidegate"],
     )

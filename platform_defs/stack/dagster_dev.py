@@ -19,7 +19,7 @@ import psutil
 from platform_defs.errors import BadInput
 from platform_defs.settings.home import private_home
 from platform_defs.settings.imports import require
-from platform_defs.settings.project import project_table
+from platform_defs.settings.project import TABLES, project_table
 from platform_defs.settings.settings import PROJECT_ROOT, settings
 from platform_defs.stack import processes
 
@@ -55,7 +55,7 @@ def up(progress: Progress) -> UiStatus:
     if (running := status()).url is not None:
         return running
     workspace = PROJECT_ROOT / "workspace.yaml"
-    if not workspace.exists() and not {"dagster", "dg"} & {*project_table(PROJECT_ROOT, "tool")}:
+    if not workspace.exists() and TABLES.isdisjoint(project_table(PROJECT_ROOT, "tool")):
         raise BadInput(
             f"{PROJECT_ROOT} has no workspace.yaml; start the UI in your project's folder, or create a "
             "project (tidegate init)"

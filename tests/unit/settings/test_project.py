@@ -8,6 +8,7 @@ import pytest
 from platform_defs.contract.model.transform_sources import changed_source
 from platform_defs.errors import BadInput
 from platform_defs.settings.contracts import find_all, find_contract, find_pipeline, read_contracts
+from platform_defs.settings.project import project_upwards
 from platform_defs.settings.settings import settings
 from tests.unit.contract.test_catalogue import TRANSFORM, add, transform
 
@@ -36,6 +37,19 @@ def test_copies_in_a_hidden_folder_are_no_contracts(project: Path) -> None:
     below.joinpath(".ipynb_checkpoints").mkdir()
     add(below, "orders-checkpoint", domain=".ipynb_checkpoints")
     assert settings().contracts_folder == project / "assets"
+
+
+@pytest.mark.parametrize("table", ["dagster", "dg.project"])
+def test_a_project_without_contracts_is_found_by_its_pyproject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.{table}]\n")
+    below = tmp_path / "src" / "her"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    for text in ("[tool.ruff]\n", "[tool\n"):  # another package's, and one that cannot be read
+        (below / "pyproject.toml").write_text(text)
+        assert project_upwards() == tmp_path
 
 
 def test_a_given_folder_and_then_the_variable_come_first(
