@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from os import PathLike
+from typing import cast
 
 import dagster as dg
 
@@ -41,12 +42,13 @@ def definitions(
 
 def _refuse_unusable(prefix: object, group: object, schedules: object, include: object) -> None:
     """Raise BadInput, which names the argument, for one of a wrong type, and for names that Dagster does not accept."""
-    parts = [*prefix] if isinstance(prefix, Sequence) else [None]
+    parts = cast("Sequence[object]", prefix) if isinstance(prefix, Sequence) else [None]
     if not all(isinstance(part, str) and re.fullmatch(r"[A-Za-z0-9_.-]+", part) for part in parts):
         raise BadInput("pass a name, or a list of names, of letters, digits, _, - and .", field="key_prefix")
     if group is not None and not (isinstance(group, str) and re.fullmatch(r"[A-Za-z0-9_/]+", group)):
         raise BadInput("pass a name of letters, digits and _", field="group")
     if not isinstance(schedules, bool):
         raise BadInput("pass True or False", field="schedules")
-    if not isinstance(include, Sequence) or not all(isinstance(item, dg.AssetsDefinition) for item in include):
+    assets = cast("Sequence[object]", include) if isinstance(include, Sequence) else [None]
+    if not all(isinstance(asset, dg.AssetsDefinition) for asset in assets):
         raise BadInput("pass a list of assets, made with tidegate.topic_asset", field="include")
