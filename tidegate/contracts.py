@@ -26,7 +26,8 @@ def chosen_folder(chosen: str | PathLike[str] | None, field: str) -> Path:
     start = _calling_folder()
     if chosen is None:
         return contracts_folder(start)
-    if not isinstance(chosen, (str, PathLike)) or chosen == "":  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
+    # A user may pass anything.
+    if not isinstance(chosen, (str, PathLike)) or chosen == "":  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BadInput("pass the path of a folder with contracts", field=field)
     places = dict.fromkeys((start / chosen, Path.cwd() / chosen))
     folder = next((place.resolve() for place in places if place.is_dir()), None)
