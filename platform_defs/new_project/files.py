@@ -27,9 +27,9 @@ LOADING = {"definitions", "TopicsComponent"}  # names of tidegate that load cont
 @dataclass(frozen=True, kw_only=True)
 class Project:
     """A project after `tidegate init`. `written`, `kept`: the files that it wrote, and those that were there, in the
-    folder. `is_new`: no Dagster project was found; `had_files`: other files were. `loads`: the options of `dagster`
-    that load its definitions; None if they are not known. `has_tidegate`: they include Tidegate's. `contracts`: the
-    folder of its contracts; `first`: one of them, None if none can be used.
+    folder. `is_new`: no Dagster project was found; `had_files`: other files were, apart from hidden ones. `loads`: the
+    options of `dagster` that load its definitions; None if they are not known. `has_tidegate`: they include Tidegate's.
+    `contracts`: the folder of its contracts; `first`: one of them, None if none can be used.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ def write_project(folder: Path) -> Project:
     """
     if os.path.lexists(folder) and not folder.is_dir():
         raise BadInput(f"{folder} is a file; give a folder")
-    had_files = folder.is_dir() and any(folder.iterdir())
+    had_files = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
     is_new = (
         not project_table(folder, "tool", "dg", "project")
         and "dagster" not in project_table(folder, "tool")

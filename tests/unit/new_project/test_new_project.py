@@ -131,6 +131,7 @@ def test_a_project_that_is_not_found_is_told_that_a_new_one_was_written_next_to_
     steps = invoke("init", str(tmp_path), "-o", "json", code=0).document["next"]
     assert steps[0].startswith("No Dagster project was found here")
     assert any(step.startswith("Add to pyproject.toml") for step in steps)
+    (tmp_path / "new" / ".git").mkdir(parents=True)
     steps = invoke("init", str(tmp_path / "new"), "-o", "json", code=0).document["next"]
     assert steps[0].startswith("cd ")
 
