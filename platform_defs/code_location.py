@@ -32,7 +32,7 @@ from platform_defs.producers.written_topics import keys_written
 from platform_defs.prune.dagster_job import prune_job
 from platform_defs.schemas.dagster.check import naming_topics, schemas_checks, schemas_sensor
 from platform_defs.settings.contracts import BrokenContract, find_all
-from platform_defs.spark.session import SparkResource
+from platform_defs.spark.resource import SparkResource
 from platform_defs.topics.dagster.assets import by_topic
 from platform_defs.topics.dagster.checks import topic_checks
 from platform_defs.topics.dagster.sensor import observe_topics, topic_assets

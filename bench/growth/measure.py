@@ -34,7 +34,7 @@ from platform_defs.ledger.ledger import Ledger
 from platform_defs.prune.dagster_job import JOB
 from platform_defs.settings.contracts import find_pipeline
 from platform_defs.settings.settings import PROJECT_ROOT
-from platform_defs.spark.session import SparkResource
+from platform_defs.spark.resource import SparkResource
 from platform_defs.stack.endpoints import Endpoints, connection
 from platform_defs.verify.verify import verify
 

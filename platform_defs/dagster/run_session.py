@@ -5,22 +5,24 @@ whose tag is "open", and that has no session, is dead (dagster/runs.py reports i
 lost while the process lives is opened again at once.
 """
 
+from __future__ import annotations
+
 import faulthandler
 import logging
-import socket
-import threading
-from collections.abc import Iterable
-from multiprocessing.connection import wait
+from typing import TYPE_CHECKING
 
 import dagster as dg
-import psycopg
 from pydantic import PrivateAttr
 
 from platform_defs.errors import TidegateError
-from platform_defs.ledger.ledger import Ledger
 from platform_defs.offsets import READING
-from platform_defs.postgres.connection import connect_alive
 from platform_defs.stack.endpoints import connection
+
+if TYPE_CHECKING:  # Dagster's definitions have the resource, and do not wait for psycopg's import
+    from collections.abc import Iterable
+
+    from platform_defs.dagster.kept_session import KeptSession
+    from platform_defs.ledger.ledger import Ledger
 
 PREFIX = "tidegate/run/"
 # A run's tag: "open" from its first line, "closed" when it ends by itself. Dagster's UI hides tags with this prefix.
@@ -28,47 +30,6 @@ TAG = ".dagster/tidegate_session"
 FORMER_TAG = "tidegate/session"  # the tag of a run that an older version started, and that may have died since
 # A run's tag: the UUID of its ledger. Runs of several ledgers may be in one Dagster instance.
 LEDGER_TAG = ".dagster/tidegate_ledger"
-AGAIN = 0.5  # seconds between two attempts to reopen a lost session
-
-
-class KeptSession:
-    """A session named `name` at `url` until `close`: a thread opens another whenever it is lost. The thread sleeps
-    until Postgres sends something: that it ends the session, or that a setting has changed.
-
-    Raises LedgerAway if the first session cannot be opened.
-    """
-
-    def __init__(self, url: str, name: str) -> None:
-        self._url, self._name = url, name
-        self._connection = connect_alive(url, name)
-        self._closing, (self._close, self._closed) = threading.Event(), socket.socketpair()
-        self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the session and the thread."""
-        self._closing.set()
-        self._close.close()  # wakes the thread up
-        self._thread.join(15.0)  # it may be opening the session again: connect_timeout
-
-    def _keep(self) -> None:
-        with self._closed:
-            while not self._closing.is_set():
-                try:
-                    wait([self._connection.fileno(), self._closed])
-                    self._connection.execute("SELECT 1")
-                except psycopg.Error:
-                    self._open_again()
-            self._connection.close()
-
-    def _open_again(self) -> None:
-        self._connection.close()
-        while not self._closing.wait(AGAIN):
-            try:
-                self._connection = connect_alive(self._url, self._name)
-            except TidegateError:  # Postgres is away: try again
-                continue
-            return
 
 
 class RunSession(dg.ConfigurableResource[None]):
@@ -82,6 +43,8 @@ class RunSession(dg.ConfigurableResource[None]):
 
         From then on, stderr has each range that is read and, if a library crashes, the Python stack: Dagster keeps it.
         """
+        from platform_defs.dagster.kept_session import KeptSession
+
         faulthandler.enable()
         self._reading = logging.StreamHandler()
         logging.getLogger(READING).addHandler(self._reading)
@@ -111,6 +74,8 @@ def _ledger_tag(url: str) -> dict[str, str]:
     """Return the tag that names the ledger, which is created first if it is missing. Empty if that fails: an op that
     needs the ledger reports why.
     """
+    from platform_defs.ledger.ledger import Ledger
+
     ledger = Ledger(url)
     try:
         ledger.migrate()

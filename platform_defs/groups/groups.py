@@ -16,7 +16,6 @@ from platform_defs.contract.model.topic import check_topic_name
 from platform_defs.errors import BadInput, TidegateError, error_policy
 from platform_defs.errors.error_policy import ErrorPolicy
 from platform_defs.errors.words import plural
-from platform_defs.formats.blocks.block import timestamp_ms
 from platform_defs.groups.child import KafkaGroups
 from platform_defs.groups.client import Listing
 from platform_defs.groups.own_groups import recording_pipeline, shown_pipeline
@@ -26,7 +25,6 @@ from platform_defs.kafka.client.refusals import refusal, refusing
 from platform_defs.kafka.client.rights import PAGE, Right, on_cluster
 from platform_defs.kafka.group_state import EMPTY, Bounds, Group, GroupPartition, Place, partitions_of, total_lag
 from platform_defs.kafka.observed import check_partitions
-from platform_defs.kafka.source import READING
 
 NAMED = 10  # members in an error
 SECONDS = 5.0  # for the first unread messages of all partitions; those without an answer by then stay unknown
@@ -341,6 +339,10 @@ def _first_unread(
 
     One message of each partition is read, by a consumer without a group. Needs the right Read on the topics.
     """
+    # They import Arrow, which Dagster's definitions do not wait for.
+    from platform_defs.formats.blocks.block import timestamp_ms
+    from platform_defs.kafka.source import READING
+
     if not offsets:
         return {}, ()
     with refusing("a consumer", options):

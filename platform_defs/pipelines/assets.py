@@ -4,15 +4,11 @@ The tables of a pipeline commit together. Materializing one of them therefore ru
 its tables are reported: selecting `bank/balances` alone is allowed, and does not leave `bank/postings` behind.
 """
 
-import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import dagster as dg
-import psutil
 from pydantic import Field
 
 from platform_defs.contract.model.contract import Contract, Table
@@ -21,36 +17,19 @@ from platform_defs.contract.model.reserved import outputs
 from platform_defs.contract.model.system_columns import DESCRIPTIONS, target_columns
 from platform_defs.dagster.jobs import EXECUTOR, NO_RETRIES
 from platform_defs.dagster.keys import (
-    BESIDE,
     CONTINUOUS_JOB,
     CONTINUOUS_OP,
-    FAILED,
-    HANDS_OVER,
-    LEAVE,
     PIPELINE_TAG,
     is_row_table,
     job_tag,
     table_key,
     topic_key,
 )
-from platform_defs.dagster.run_session import LEDGER_TAG, RunSession
-from platform_defs.dagster.runs import asked_by_hand, live, location_of, of_tables, report_dead, scheduled, stays
-from platform_defs.dagster.storage import STORAGE_AWAY
-from platform_defs.engine.commit.auditor import warm_up
-from platform_defs.errors import BrokerAway, GateFailed, Halt, LedgerAway, TidegateError
-from platform_defs.errors.words import plural
-from platform_defs.pipelines.checks import check_specs, checks_kept
-from platform_defs.pipelines.reporting.halts import halt_metadata
-from platform_defs.pipelines.scheduler.continuous import Continuous, RunBudget, SchedulerInputs
-from platform_defs.pipelines.scheduler.rounds import MAX_CONCURRENT_TURNS, in_rounds
-from platform_defs.pipelines.scheduler.run_policy import EverythingThere, OtherRuns, WhatIsDue
-from platform_defs.pipelines.scheduler.sensor_cursor import sensor_waits
-from platform_defs.pipelines.scheduler.survey import Survey
-from platform_defs.pipelines.scheduler.turns import Turns
-from platform_defs.spark.session import SparkResource
-from platform_defs.stack.endpoints import connection
+from platform_defs.dagster.run_session import RunSession
+from platform_defs.dagster.runs import of_tables
+from platform_defs.pipelines.checks import check_specs
+from platform_defs.spark.resource import SparkResource
 
-ENDED = "the Spark session ended; the next run reads the remaining pipelines"
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 
 
@@ -92,10 +71,13 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
         tidegate_spark: SparkResource,
         tidegate_run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> Iterator[dg.MaterializeResult[None]]:
+        # Here and below, since the engine's imports take longer than all that definitions need.
+        from platform_defs.pipelines.drain import checks_kept, drain, expected_failures
+
         selected = context.selected_asset_keys | {key.asset_key for key in context.selected_asset_check_keys}
         names = of_tables(selected, [item.contract for item in pipelines])
-        with _expected_failures(context.log), checks_kept(context):
-            _drain(context.op_execution_context, pipelines, names, tidegate_spark)
+        with expected_failures(context.log), checks_kept(context):
+            drain(context.op_execution_context, pipelines, names, tidegate_spark)
         yield from ()
 
     return drain_topics
@@ -122,8 +104,10 @@ def continuous_job(pipelines: Sequence[Pipeline], names: str = "") -> dg.JobDefi
         tidegate_spark: SparkResource,
         tidegate_run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> None:
-        with _expected_failures(context.log):
-            _drain(context, pipelines, config.pipelines, tidegate_spark)
+        from platform_defs.pipelines.drain import drain, expected_failures
+
+        with expected_failures(context.log):
+            drain(context, pipelines, config.pipelines, tidegate_spark)
 
     @dg.job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=f"{names}{CONTINUOUS_JOB}",
@@ -135,158 +119,6 @@ def continuous_job(pipelines: Sequence[Pipeline], names: str = "") -> dg.JobDefi
         drain_continuously()
 
     return drain_continuous
-
-
-@contextmanager
-def _expected_failures(log: dg.DagsterLogManager) -> Generator[None]:
-    """Turn an error of the ledger, the brokers or Dagster's storage outside any pipeline into a failure without
-    retries.
-    """
-    try:
-        yield
-    except TidegateError as error:
-        log.error(str(error))
-        raise dg.Failure(str(error), allow_retries=False) from error
-    except STORAGE_AWAY as error:
-        raise dg.Failure(f"Dagster's storage did not answer, so the run ends: {error}", allow_retries=False) from error
-
-
-def _drain(
-    context: dg.OpExecutionContext, pipelines: Sequence[Pipeline], names: Collection[str], spark: SparkResource
-) -> None:
-    """Work on the pipelines with these `names`, and on others as the run's policy has it."""
-    contracts, endpoints = [item.contract for item in pipelines], connection()
-    survey = Survey(endpoints)
-    survey.ledger.migrate()
-    own, ledger_id = context.run.run_id, survey.ledger_id()
-    location = location_of(context.run)
-    for run_id in report_dead(context.instance, survey.live_runs, contracts, ledger_id, location, besides=own):
-        context.log.warning(f"run {run_id} was shown as started, but its process is gone: it is now reported as failed")
-    chosen = [item for item in contracts if item.pipeline in names]
-    warm_up(chosen)  # imports Great Expectations while Spark starts
-    turns = Turns(context, pipelines, endpoints, survey.ledger, spark, stays=stays(context.run))
-    try:
-        if stays(context.run):
-            failures = _continuous(context, contracts, survey, turns)
-        else:
-            policy = _policy(context, contracts, chosen, survey)
-            turns.others_waiting = lambda: policy.others_waiting(MAX_CONCURRENT_TURNS)
-            failures = in_rounds(policy, turns)
-    finally:
-        turns.finish()
-        survey.close()
-    if spark.has_ended():
-        context.log.error(ENDED)
-    if failures:
-        _tag_failed(context, sorted(failures))
-    if failure := ends_with(failures, turns.taken, spark_ended=spark.has_ended(), staying=stays(context.run)):
-        raise failure
-
-
-def _tag_failed(context: dg.OpExecutionContext, names: Sequence[str]) -> None:
-    """Name up to ten failed pipelines in a tag of the run. If Dagster's storage is away, only the tag is lost."""
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    try:
-        context.instance.add_run_tags(context.run.run_id, {FAILED: f"{', '.join(names[:10])}{more}"})
-    except STORAGE_AWAY as error:
-        context.log.warning(f"the tag {FAILED} was not set: {error}")
-
-
-def _policy(
-    context: dg.OpExecutionContext, contracts: Sequence[Contract], chosen: Sequence[Contract], survey: Survey
-) -> EverythingThere | WhatIsDue:
-    """Return the run's policy: what is due if the sensor started it, everything there if a person did."""
-    if not scheduled(context.run):
-        return EverythingThere(survey.look(chosen))
-    others = partial(other_runs, context.instance, contracts, context.run.run_id)
-    ours = [contract for contract in contracts if not contract.limits.continuous]
-    first = [contract.pipeline for contract in chosen]
-    return WhatIsDue(ours, first, sensor_waits(context.instance, context.run), survey.look, others)
-
-
-def _continuous(
-    context: dg.OpExecutionContext, contracts: Sequence[Contract], survey: Survey, turns: Turns
-) -> dict[str, Exception]:
-    """Stay for the pipelines whose latency is a few seconds. Return what turns raised, by pipeline."""
-    own, instance = context.run.run_id, context.instance
-
-    def hand_over(why: str) -> None:
-        context.log.info(f"requested another run to take over from this one: {why}")
-        instance.add_run_tags(own, {HANDS_OVER: why})
-
-    turns.warm_up()
-    record = instance.get_run_record_by_id(own)
-    age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0
-    ours = [contract for contract in contracts if contract.limits.continuous]
-    unreported = partial(survey.left_unreported, ours)
-    around = SchedulerInputs(
-        look=survey.look,
-        ends=survey.topics.ends,
-        others=partial(other_runs, instance, contracts, own),
-        unreported=unreported,
-        memory=resident_bytes,
-        hand_over=hand_over,
-        over=turns.over,
-    )
-    policy = Continuous(ours, around, RunBudget(), age)
-    turns.others_waiting = policy.others_waiting
-    return in_rounds(policy, turns, poll_seconds=policy.poll_seconds)
-
-
-def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:
-    """Return what the other runs leave to the run with id `own`, and what the sensor asked of it
-    (pipelines/scheduler/handover.py).
-
-    A run that Dagster shows as ended must leave: the sensor has started another one, and tags this one no more.
-    """
-    run = instance.get_run_by_id(own)
-    tags: Mapping[str, str] = run.tags if run else {}
-    records = live(instance, contracts, tags.get(LEDGER_TAG), location_of(run) if run else None, besides=own)
-    by_hand = asked_by_hand((item.dagster_run for item in records if item.start_time), contracts)
-    warming = not {item.dagster_run.run_id for item in records}.isdisjoint(tags.get(BESIDE, "").split())
-    ended = run is not None and run.is_finished
-    return OtherRuns(by_hand, superseded=LEAVE in tags or ended, one_turn=warming)
-
-
-def ends_with(
-    failures: Mapping[str, Exception], taken: Sequence[str], *, spark_ended: bool, staying: bool
-) -> dg.Failure | None:
-    """Return the failure of the run; None if it ends well. A run that was to stay, and whose Spark ended before any
-    turn failed, must fail: then the next one starts after a pause, and the failure is visible.
-    """
-    if failures:
-        return _failure(failures, taken)
-    return dg.Failure(ENDED, allow_retries=False) if spark_ended and staying else None
-
-
-def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Failure:
-    """Return the failure of the run, with each pipeline's sentence. No retry: the sensor starts the next run."""
-    if len(failures) == 1 and len(taken) == 1:
-        (error,) = failures.values()
-        return dg.Failure(_sentence(error), _metadata(error), allow_retries=False)
-    sentences = {name: _sentence(error) for name, error in failures.items()}
-    text = "; ".join(f"{name}: {sentence}" for name, sentence in sentences.items())
-    return dg.Failure(
-        f"{len(failures)} of {plural(len(taken), 'pipeline')} failed. {text}",
-        dict(sentences),
-        allow_retries=False,
-    )
-
-
-def _sentence(error: Exception) -> str:
-    """Return the error's message; for a system that is unavailable, with the consequence for the run."""
-    if isinstance(error, BrokerAway | LedgerAway):
-        return f"{str(error).rstrip('.?')}. Nothing was published by this attempt; the next run will retry."
-    return str(error)
-
-
-def _metadata(error: Exception) -> dict[str, Any]:
-    if isinstance(error, Halt):
-        return halt_metadata(error)
-    if isinstance(error, GateFailed):
-        names = [item.name for item in error.results if not item.passed and item.severity == "blocking"]
-        return {"failed checks": ", ".join(names)}
-    return {}
 
 
 def _spec(contract: Contract, table: Table) -> dg.AssetSpec:
@@ -365,13 +197,3 @@ def _origin(contract: Contract, table: Table, name: str) -> str:
     if field is None:
         return "Computed by the transform."
     return field.description or f"{field.place} of the message."
-
-
-def resident_bytes() -> int:
-    """Return the resident memory of this process and its children. Pages that they share count in each."""
-    own = psutil.Process()
-    found = 0
-    for process in (own, *own.children(recursive=True)):
-        with suppress(psutil.Error):  # it may end meanwhile
-            found += process.memory_info().rss
-    return found

@@ -2,30 +2,21 @@
 `verify_<pipeline>`, which does not trust the engine.
 """
 
-from collections.abc import Generator
-from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from functools import partial
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
-from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from pydantic import Field
-from sqlalchemy import tuple_
-from sqlalchemy.exc import SQLAlchemyError
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.redaction import redacting
 from platform_defs.dagster.keys import VERIFY_POOL, table_key, verify_key
 from platform_defs.dagster.run_session import RunSession
-from platform_defs.dagster.storage import STORAGE_AWAY
 from platform_defs.engine.commit import audit
 from platform_defs.errors import InternalError, TidegateError
 from platform_defs.pipelines.reporting.events import samples_table
 from platform_defs.pipelines.reporting.halts import halt_check_spec
-from platform_defs.spark.session import SparkResource
+from platform_defs.spark.resource import SparkResource
 from platform_defs.stack.endpoints import connection
 
 
@@ -49,38 +40,6 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
         for rule in contract.batch_rules
     ]
     return [halt_check_spec(contract), *by_row, *by_batch]
-
-
-@contextmanager
-def checks_kept(context: dg.AssetExecutionContext) -> Generator[None]:
-    """At the end, let Dagster show the last result of each selected check that the run has not evaluated: it would show
-    it as skipped.
-    """
-    # The results are logged batch by batch, so Dagster misses those that it expects the op to return.
-    context.log.addFilter(lambda record: "did not yield or return expected outputs" not in record.getMessage())
-    try:
-        yield
-    finally:
-        try:
-            _forget_plans(context.instance, context.run.run_id, context.selected_asset_check_keys)
-        except (SQLAlchemyError, *STORAGE_AWAY) as error:
-            context.log.warning(f"checks without new messages are shown as skipped: {error}")
-
-
-def _forget_plans(instance: dg.DagsterInstance, run_id: str, keys: AbstractSet[dg.AssetCheckKey]) -> None:
-    """Delete the rows by which Dagster's storage expects the run to evaluate these checks, as far as it has not: the
-    latest row of such a check is then that of its last result. One statement, however many checks there are.
-    """
-    storage, column = instance.event_log_storage, AssetCheckExecutionsTable.c
-    if not keys or not isinstance(storage, SqlEventLogStorage):
-        return
-    planned = AssetCheckExecutionsTable.delete().where(
-        column.run_id == run_id,
-        column.execution_status == AssetCheckExecutionRecordStatus.PLANNED.value,
-        tuple_(column.asset_key, column.check_name).in_([(key.asset_key.to_string(), key.name) for key in keys]),
-    )
-    with storage.index_connection() as connection:
-        connection.execute(planned)
 
 
 class VerifyConfig(dg.Config):

@@ -1,15 +1,12 @@
-"""Spark: one session for each run, started at its first use."""
+"""Spark: a session with the options of the settings."""
 
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
-from dagster_pyspark import LazyPySparkResource
-from pydantic import field_validator
 from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -77,17 +74,18 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
     }
 
 
-def start_session(config: dict[str, str]) -> SparkSession:
-    """Return the session with `config`; starts it if there is none."""
+def _create(options: dict[str, str]) -> SparkSession:
+    return SparkSession.builder.config(map=options).getOrCreate()
+
+
+def start_session(config: dict[str, str], create: Callable[[dict[str, str]], SparkSession] = _create) -> SparkSession:
+    """Return the session with `config`, which `create` starts if there is none."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
     if "spark.driver.host" in config:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark picks one, and warns about it
     follow_threads()
     append_import_roots()
-    builder = SparkSession.builder
-    for name, value in {**config, **_secret(config)}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = create({**config, **_secret(config)})
     _refuse_unencrypted(spark)
     context: Any = spark.sparkContext  # the JVM has no public name
     log4j = context._jvm.org.apache.logging.log4j
@@ -140,46 +138,3 @@ def _refuse_unencrypted(spark: SparkSession) -> None:
         "network, set TIDEGATE_SPARK_UNENCRYPTED=true to accept this",
         field="TIDEGATE_SPARK_MASTER",
     )
-
-
-class SparkResource(LazyPySparkResource):
-    """dagster-pyspark's lazy session, configured by the settings alone. It is stopped when the run is over (the base
-    class has no stop).
-    """
-
-    spark_config: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
-
-    @field_validator("spark_config")
-    @classmethod
-    def _of_the_settings(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Refuse options from a run's configuration: in Dagster's launchpad, a Java option would run any code."""
-        if given:
-            raise ValueError("Spark is configured only with TIDEGATE_SPARK_*, not in the run config")
-        return given
-
-    def session(self) -> SparkSession:
-        """Return the run's session; the first call starts it."""
-        if self._spark_session is None:
-            self._spark_session = start_session(spark_config())
-        return self._spark_session
-
-    def has_ended(self) -> bool:
-        """Return True if the session was started and its JVM is gone (out of memory, say): no job will run again."""
-        if self._spark_session is None:
-            return False
-        context: Any = self._spark_session.sparkContext  # its gateway has no public name
-        process = getattr(context._gateway, "proc", None)  # None if another process started the JVM
-        return process is not None and process.poll() is not None
-
-    def cancel_jobs(self) -> None:
-        """End the jobs that are running, if there are any."""
-        if self._spark_session is not None and not self.has_ended():
-            self._spark_session.sparkContext.cancelAllJobs()
-
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
-        """Stop the session with its JVM and Python workers. A JVM that is gone took them with it, and would fail the
-        teardown.
-        """
-        if self._spark_session is not None and not self.has_ended():
-            self._spark_session.stop()
-        self._spark_session = None

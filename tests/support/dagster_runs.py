@@ -9,7 +9,7 @@ from dagster import AssetCheckKey, AssetKey, DagsterInstance
 from platform_defs.code_location import compose
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.dagster.keys import CONTINUOUS_JOB, CONTINUOUS_OP, DRAIN_JOB
-from platform_defs.spark.session import SparkResource
+from platform_defs.spark.resource import SparkResource
 from tests.support.world import KeptSpark
 
 

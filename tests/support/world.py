@@ -24,7 +24,7 @@ from platform_defs.ledger.published import Published
 from platform_defs.offsets import PartitionView
 from platform_defs.runs.open_run import open_run
 from platform_defs.settings.contracts import find_all
-from platform_defs.spark.session import SparkResource
+from platform_defs.spark.resource import SparkResource
 from platform_defs.stack.endpoints import Endpoints
 from tests.support.waiting import BOUND, wait_for
 

@@ -5,17 +5,21 @@ would write. The row rules were applied in the tasks; here they are counted, so 
 well. No connection is opened here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from platform_defs.contract.model.classified import HIDDEN, classified, names_any
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.reserved import MESSAGE_DECODES, ROW_IS_ACCEPTED
-from platform_defs.engine.ports.staged import FaultGroup, Staged
 from platform_defs.errors import GateFailed, Halt
 from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.errors.words import plural
+
+if TYPE_CHECKING:  # Dagster's definitions have the descriptions, and do not wait for Arrow's import
+    from platform_defs.engine.ports.staged import FaultGroup, Staged
 
 SAMPLES = 10
 GATE_TRIES = 8  # tries before the batch halts its pipeline: about an hour of them (`back_off`)

@@ -4,6 +4,8 @@ The payload is sealed: the task compares installations before it unpickles the r
 unpickle.
 """
 
+from __future__ import annotations
+
 import hashlib
 import pickle
 import platform
@@ -11,14 +13,14 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
-from typing import Any
-
-import pyarrow as pa
-from pyspark import cloudpickle
+from typing import TYPE_CHECKING, Any
 
 from platform_defs.errors import OtherInstall
 
-Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+if TYPE_CHECKING:  # Dagster's definitions have the fingerprint, and do not wait for Arrow's and Spark's imports
+    import pyarrow as pa
+
+Batches = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 DECODING = ("contract", "engine", "formats")  # whose code decides what a message becomes
 LIBRARIES = ("pyarrow", "orjson", "confluent-kafka", "psycopg", "pgpq")  # and the libraries that it decodes with
 
@@ -41,6 +43,8 @@ def here() -> str:
 
 def sealed(function: Batches) -> Batches:
     """Return `function`, for tasks with this installation alone. In others it raises OtherInstall."""
+    from pyspark import cloudpickle
+
     pickler: Any = cloudpickle  # it has no types
     return partial(_opened, here(), pickler.dumps(function))
 

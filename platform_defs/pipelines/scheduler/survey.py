@@ -1,17 +1,19 @@
 """Polls all pipelines at once: the ledger in a few statements, the brokers in four requests, over kept clients."""
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from typing import TypeVar
+from __future__ import annotations
 
-from platform_defs.contract.model.contract import Contract
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
 from platform_defs.dagster.run_session import runs_with_session
 from platform_defs.errors import LedgerOutdated
-from platform_defs.kafka.topic_views import KafkaTopics
-from platform_defs.ledger.ledger import Ledger
 from platform_defs.pipelines.scheduler.waiting import Seen
-from platform_defs.postgres.connection_cache import ConnectionCache
 from platform_defs.stack.endpoints import Endpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from platform_defs.contract.model.contract import Contract
 
 T = TypeVar("T")
 
@@ -20,6 +22,11 @@ class Survey:
     """The clients that the sensor keeps from tick to tick, and a run from poll to poll."""
 
     def __init__(self, endpoints: Endpoints) -> None:
+        # With the first tick or run: Dagster's definitions do not wait for the clients' imports.
+        from platform_defs.kafka.topic_views import KafkaTopics
+        from platform_defs.ledger.ledger import Ledger
+        from platform_defs.postgres.connection_cache import ConnectionCache
+
         self._kept = ConnectionCache(endpoints.postgres_url)
         self.ledger, self.topics = Ledger(endpoints.postgres_url, self._kept), KafkaTopics(endpoints.kafka_options())
 

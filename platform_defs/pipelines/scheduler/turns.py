@@ -23,7 +23,7 @@ from platform_defs.pipelines.scheduler.continuous import SHARE as STAYING
 from platform_defs.pipelines.scheduler.continuous import in_small_batches
 from platform_defs.pipelines.scheduler.run_policy import Turned
 from platform_defs.runs.open_run import open_run
-from platform_defs.spark.session import SparkResource
+from platform_defs.spark.resource import SparkResource
 from platform_defs.spark.warm_up import warm_up
 from platform_defs.stack.endpoints import Endpoints
 

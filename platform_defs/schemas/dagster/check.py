@@ -21,8 +21,6 @@ from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.writer_fit import doubts_of, misfit
 from platform_defs.ledger.answers import UsedSchema
-from platform_defs.ledger.ledger import Ledger
-from platform_defs.ledger.schema_ledger import schemas_at
 from platform_defs.pipelines.reporting.events import metadata_table
 from platform_defs.pipelines.reporting.halts import as_result, shows_otherwise
 from platform_defs.pipelines.scheduler.survey import kept_survey
@@ -30,6 +28,7 @@ from platform_defs.stack.endpoints import Endpoints, connection
 from platform_defs.topics.dagster.assets import Topic
 
 if TYPE_CHECKING:
+    from platform_defs.ledger.ledger import Ledger
     from platform_defs.registry.subjects import Subjects
 
 Answer = TypeVar("Answer")
@@ -121,7 +120,7 @@ def schemas_checks(topics: Sequence[Topic], names: str = "") -> dg.AssetChecksDe
         chosen = [by_key[key] for key in context.selected_asset_check_keys]
         try:
             endpoints = connection()
-            look = Look(endpoints, Ledger(endpoints.postgres_url), Memory())
+            look = Look(endpoints, kept_survey(endpoints).ledger, Memory())
             used = look.used(chosen)
             for topic in chosen:
                 yield as_result(look.evaluation(topic, used.get(topic.name, frozenset())))
@@ -175,7 +174,7 @@ def check_key(topic: Topic) -> dg.AssetCheckKey:
 class Look:
     """One evaluation of the schemas of topics."""
 
-    def __init__(self, endpoints: Endpoints, ledger: Ledger, memory: Memory) -> None:
+    def __init__(self, endpoints: Endpoints, ledger: "Ledger", memory: Memory) -> None:
         self._endpoints, self._ledger, self._memory = endpoints, ledger, memory
         self._away: str | None = None  # why this evaluation no longer queries the registry
 
@@ -229,6 +228,8 @@ class Look:
 
     def _of_used(self, contract: Contract, used: Sequence[UsedSchema]) -> dict[UsedSchema, SchemaFit]:
         """Return the evaluations of schemas that the ledger has, which is queried for those without one."""
+        from platform_defs.ledger.schema_ledger import schemas_at  # imports psycopg: not for definitions
+
         by, places = contract_digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
         known = {place: fit for place in places.values() if (fit := self._memory.fits.get((by, place)))}
         new = schemas_at(self._endpoints.postgres_url, [place for place in places.values() if place not in known])

@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
-from platform_defs.dagster.run_session import PREFIX, KeptSession, runs_with_session
+from platform_defs.dagster.kept_session import KeptSession
+from platform_defs.dagster.run_session import PREFIX, runs_with_session
 from platform_defs.dagster.storage import storage_url
 from platform_defs.doctor.vitals import look
 from platform_defs.engine.lease.lease import acquire

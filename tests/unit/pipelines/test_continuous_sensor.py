@@ -24,7 +24,7 @@ from platform_defs.dagster.run_session import LEDGER_TAG
 from platform_defs.dagster.runs import selected
 from platform_defs.ledger.answers import PipelineState, PipelineStatus
 from platform_defs.offsets import PartitionView, Position, TopicView
-from platform_defs.pipelines.assets import ends_with, other_runs
+from platform_defs.pipelines.drain import ends_with, other_runs
 from platform_defs.pipelines.scheduler.handover import HANDOVER, READY, SHIFT, ScheduledRun, beside, to_leave
 from platform_defs.pipelines.scheduler.waiting import Seen, Waiting
 from platform_defs.pipelines.sensors import (

@@ -11,7 +11,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from platform_defs.contract.model.contract import CheckResult
 from platform_defs.ledger.published import Published, RowChanges
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
-from platform_defs.pipelines.checks import checks_kept
+from platform_defs.pipelines.drain import checks_kept
 from platform_defs.pipelines.reporting.collected import together
 from platform_defs.pipelines.reporting.events import Tally, evaluation, materializations, sentence
 from platform_defs.settings.contracts import find_pipeline

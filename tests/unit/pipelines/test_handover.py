@@ -20,7 +20,7 @@ from platform_defs.dagster.keys import (
     STARTED_FOR,
     job_tag,
 )
-from platform_defs.pipelines.assets import other_runs
+from platform_defs.pipelines.drain import other_runs
 from platform_defs.pipelines.scheduler.handover import (
     HANDOVER,
     READY,

@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 
 from platform_defs.dagster.storage import ADDRESSES, kept_connections, storage_url
 from platform_defs.errors import LedgerAway
-from platform_defs.pipelines.assets import ends_with
+from platform_defs.pipelines.drain import ends_with
 from platform_defs.postgres.connection import connect, limited, session_url
 from platform_defs.postgres.session import session_settings, statement
 from platform_defs.postgres.sqlalchemy_sessions import SEARCH_PATH, libpq_uri

@@ -12,7 +12,7 @@ from platform_defs.producer_options.options import OPTIONS
 from platform_defs.settings.settings import PROJECT_ROOT, SETTINGS, settings, unknown_variables
 from platform_defs.settings.tls import address_of
 from platform_defs.settings.variables import KAFKA_OPTIONS
-from platform_defs.spark.session import SparkResource
+from platform_defs.spark.resource import SparkResource
 from platform_defs.stack.endpoints import Endpoints, connection
 from tests.support.kafka.librdkafka import Configuration
 
