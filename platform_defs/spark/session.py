@@ -74,11 +74,11 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
     }
 
 
-def _create(options: dict[str, str]) -> SparkSession:
+def _create(options: dict[str, Any]) -> SparkSession:
     return SparkSession.builder.config(map=options).getOrCreate()
 
 
-def start_session(config: dict[str, str], create: Callable[[dict[str, str]], SparkSession] = _create) -> SparkSession:
+def start_session(config: dict[str, str], create: Callable[[dict[str, Any]], SparkSession] = _create) -> SparkSession:
     """Return the session with `config`, which `create` starts if there is none."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
     if "spark.driver.host" in config:
