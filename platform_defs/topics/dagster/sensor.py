@@ -198,10 +198,10 @@ def _observation(
     """Return the observation. Dagster plots every number: settings are text, and the partitions' contents are a table
     and two sums.
     """
-    partitions, retention = view.partitions.values(), int(facts["retention_ms"])
-    settings = {"retention" if name == "retention_ms" else name: str(value) for name, value in facts.items()}
-    settings["retention"] = "unlimited" if retention == -1 else span(retention)  # a time: "7 days"
-    if facts["retention_bytes"] == -1:
+    partitions, settings = view.partitions.values(), {name: str(value) for name, value in facts.items()}
+    if retention := settings.pop("retention_ms", None):  # a time: "7 days"
+        settings["retention"] = "unlimited" if retention == "-1" else span(int(retention))
+    if settings.get("retention_bytes") == "-1":
         settings["retention_bytes"] = "unlimited"
     metadata = {
         "messages": sum(held.end - held.low for held in partitions),

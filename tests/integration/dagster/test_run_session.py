@@ -89,7 +89,7 @@ CRASHES = """
 import logging, os, signal
 from dagster import DagsterInstance
 from platform_defs.offsets import READING
-from tests.integration.pipelines.test_run_session import _in_a_run
+from tests.integration.dagster.test_run_session import _in_a_run
 
 def crash(run_id):
     logging.getLogger(READING).info("partition %d of %s, from offset %d", 3, "t", 70)

@@ -112,7 +112,8 @@ def test_a_check_that_a_run_does_not_evaluate_keeps_its_last_result(
 @contextmanager
 def _statements_on_checks(instance: DagsterInstance) -> Generator[list[str]]:
     """Yield the list of the statements that are executed on Dagster's results of checks."""
-    found, engine = list[str](), instance.event_log_storage._engine
+    storage: Any = instance.event_log_storage  # its engine has no public name
+    found, engine = list[str](), storage._engine
 
     def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
         if "asset_check_executions" in sql:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from platform_defs.errors import BadInput, LedgerAway
 from platform_defs.producers.undelivered import LogEnds, UnsentMessage, from_line, to_line
-from platform_defs.producers.unsent import files as module
 from platform_defs.producers.unsent.files import UnsentFiles, unsent_files
 from platform_defs.stack import stack
 
@@ -113,12 +112,14 @@ def test_a_failed_append_leaves_nothing_torn_before_what_comes_later(
 ) -> None:
     files.append(path := files.own(), [message(1)])
 
+    write = os.write
+
     def full(file: int, line: bytes) -> None:
-        os.write(file, line[:10])
+        write(file, line[:10])
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as disk:
-        disk.setattr(module, "_write", full)
+        disk.setattr(os, "write", full)
         with pytest.raises(OSError, match="No space"):
             files.append(path, [message(2)])
     files.append(path, [message(3)])
