@@ -249,6 +249,6 @@ def _same_topic(topic: Topic, snapshot: Snapshot) -> None:
 
 def start_spark() -> "SparkSession":
     """Return a session for transforms."""
-    from platform_defs.spark.session import spark_config, start_session  # imports Dagster: only when needed
+    from platform_defs.spark.session import spark_config, start_session  # slow: only when needed
 
     return start_session(spark_config())
