@@ -48,7 +48,7 @@ def run(
     return dg.materialize(
         [asset],
         instance=instance,
-        resources={"tidegate_kafka_producer": KafkaProducerResource()},
+        resources=None if asset.resource_defs else {"tidegate_kafka_producer": KafkaProducerResource()},
         tags={"dagster/root_run_id": of} if of else {},
         partition_key=day,
         raise_on_error=False,
