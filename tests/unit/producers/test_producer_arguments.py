@@ -31,6 +31,14 @@ def test_options_without_an_address_are_refused(options: dict[str, Any]) -> None
     assert refused.value.field == "options"
 
 
+def test_a_transactional_producer_needs_an_id_of_its_own() -> None:
+    """With a default, the second of two programs would fence the first."""
+    with pytest.raises(BadInput, match=r"needs a client_id of its own") as refused:
+        tidegate.Producer("t", "transactional", options=NOWHERE)
+    assert refused.value.field == "client_id"
+    tidegate.Producer("t", "transactional", options=NOWHERE, client_id="shop.orders")
+
+
 def test_the_alias_of_the_address_is_one() -> None:
     tidegate.Producer("t", options={"metadata.broker.list": "127.0.0.1:1"})
 
