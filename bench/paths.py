@@ -2,13 +2,14 @@
 AIMS, and QUICK_AIMS if `make bench-quick` is to measure it as well.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from shutil import rmtree
 from uuid import uuid4
 
 import psycopg
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bench import formats
@@ -20,9 +21,11 @@ from bench.reports.aims import Ratio
 from platform_defs.contract.model.contract import Column, Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
-from platform_defs.engine.job.keep_nothing import read_alone
+from platform_defs.engine.job.job import bound, range_numbers, run
+from platform_defs.engine.job.keep_nothing import Nowhere
 from platform_defs.engine.job.row_local import comparison_key
 from platform_defs.engine.plan.budget import Budget
+from platform_defs.engine.task.task import TaskWork, read_ranges
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.kafka.source import KafkaSource
 from platform_defs.offsets import OffsetRange
@@ -58,7 +61,14 @@ class Bench:
         """Read, decode and check; keep nothing."""
         contract = self._contract("source", transformed=False)
         ranges = tuple(OffsetRange(self.topic, *span) for span in self._spans())
-        return read_alone(self.spark, contract, KafkaSource(self.options), ranges)
+        work = TaskWork(contract, ranges, KafkaSource(self.options), Nowhere())
+
+        def count_rows(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = sum(batch.num_rows for batch in read_ranges(work, numbers))
+            yield pa.record_batch([pa.array([rows], pa.int64())], names=["rows"])
+
+        counted = range_numbers(self.spark, work, ranges).mapInArrow(bound(count_rows, work), "rows bigint")
+        return sum(row["rows"] for row in run(counted, work))
 
     def staged(self, written: Written = formats.JSON) -> int:
         """Run all eight steps, without a transform."""

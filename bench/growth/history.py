@@ -82,10 +82,11 @@ class History:
             pending = held.fix(self.view, [OffsetRange(topic, 0, start, start + MESSAGES)])
             area, attempt = held.open_staging(pending), uuid4()
             self._stage(tasks, area.table, start, attempt)
-            with PostgresRecording(tasks, area.staging_id).recorder(0, attempt) as recorder:
+            recording = PostgresRecording(tasks, area.staging_id)
+            with recording.transaction():
                 gaps = Gaps()
                 counts = (MESSAGES, MESSAGES, 0, 0)
-                recorder.cover(Coverage(pending.ranges[0], attempt, *counts, gaps.digest, None), gaps)
+                recording.cover(Coverage(pending.ranges[0], attempt, *counts, gaps.digest, None), gaps)
             coverage = tuple(held.coverage(area.staging_id))
             staged = Staged(pending, area.staging_id, {attempt: MESSAGES}, coverage)
             timings: dict[str, float] = {"plan": 0.05, "stage": 0.05, "audit": 0.05, "publish": 0.05}

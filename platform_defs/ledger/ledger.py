@@ -6,6 +6,7 @@ wait for Arrow.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,6 @@ from platform_defs.ledger.answers import (
     status_of,
 )
 from platform_defs.ledger.migrations import LedgerVersion, is_current, migrate, reading, version
-from platform_defs.ledger.positions import positions_of
 from platform_defs.offsets import OffsetRange, Position
 from platform_defs.postgres.connection import Connection, connect, database_errors, dict_rows, queries
 from platform_defs.postgres.connection_cache import ConnectionCache
@@ -279,3 +279,11 @@ class Ledger:
         registry = rows[0]["registry"] if rows else ""
         counts = [SchemaCount(row["generation"], row["key"], row["messages"], row["part"]) for row in rows]
         return registry, tuple(counts)
+
+
+def positions_of(connection: Connection, pipelines: Sequence[str]) -> Mapping[str, list[Position]]:
+    """Return the position in each partition, in order, by pipeline. Each pipeline's are all from one topic."""
+    found: dict[str, list[Position]] = defaultdict(list)
+    for pipeline, *position in connection.execute(queries()["positions"], {"pipelines": list(pipelines)}):
+        found[pipeline].append(Position(*position))
+    return found

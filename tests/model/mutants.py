@@ -22,7 +22,7 @@ from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.staging import staging_tables
 from platform_defs.errors import StagingLost
 from platform_defs.ledger.contract_ledger import ContractLedger
-from platform_defs.ledger.positions import positions_of
+from platform_defs.ledger.ledger import positions_of
 from platform_defs.offsets import PendingBatch, Position
 from platform_defs.postgres.connection import queries
 from platform_defs.prune import ledger as prune_ledger

@@ -30,8 +30,7 @@ from platform_defs.engine.staging.staging import PostgresStaging, coverage_of, f
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.errors.halts import AccumulateRefused, BlockingCheckFailed, HaltDetail, KeepsFailing
 from platform_defs.formats.blocks.excerpt import printable
-from platform_defs.ledger.ledger import Ledger
-from platform_defs.ledger.positions import positions_of
+from platform_defs.ledger.ledger import Ledger, positions_of
 from platform_defs.ledger.published import Published
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 from platform_defs.postgres import tables

@@ -55,23 +55,21 @@ class Coverage:
         return (*counts, self.gap_digest, self.leader_epoch, self.schemas)
 
 
-class Recorder(Protocol):
-    """One transaction of one attempt: its dead letters, then its coverage. Nothing is kept without the coverage."""
+class Recording(Protocol):
+    """A connection to the staging area, for as long as a task works."""
 
-    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None:
+    def transaction(self) -> AbstractContextManager[None]:
+        """Open the transaction of one attempt at one range, which commits when the block ends without an error: its
+        dead letters, then its coverage. Nothing is kept without the coverage.
+        """
+        ...
+
+    def dead_letters(self, partition: int, attempt: UUID, block: Block, faults: Sequence[Fault]) -> None:
         """Keep the messages of `block` that `faults` name, byte for byte, each with its reason."""
         ...
 
     def cover(self, coverage: Coverage, gaps: Gaps) -> None:
         """Keep the proof that the range was read to its end, and the offsets that never arrived."""
-        ...
-
-
-class Recording(Protocol):
-    """A connection to the staging area, for as long as a task works."""
-
-    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]:
-        """Open the transaction of one attempt at one range, which commits when the block ends without an error."""
         ...
 
 

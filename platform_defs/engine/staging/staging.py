@@ -26,21 +26,7 @@ from platform_defs.postgres.connection import Connection, connect, database_erro
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
     staging_id, attempt, partition, "offset", timestamp_ms, key, value,
     header_names, header_values, stage, error_class, error_message, field) FROM STDIN (FORMAT binary)"""
-DEAD_LETTER_TYPES = (
-    "int8",
-    "uuid",
-    "int4",
-    "int8",
-    "int8",
-    "bytea",
-    "bytea",
-    "text[]",
-    "bytea[]",
-    "text",
-    "text",
-    "text",
-    "text",
-)
+DEAD_LETTER_TYPES = ["int8", "uuid", "int4", "int8", "int8", "bytea", "bytea", "text[]", "bytea[]", *["text"] * 4]
 
 
 @dataclass(frozen=True)
@@ -75,52 +61,26 @@ class PostgresRecording:
     staging_id: int
 
     @contextmanager
-    def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
+    def transaction(self) -> Generator[None]:
         """Open a transaction that commits, with the coverage in it, when the block ends well; else it rolls back."""
         with database_errors(), self.connection.transaction():
-            yield PostgresRecorder(self.connection, self.staging_id, partition, attempt)
+            yield
 
-
-@dataclass
-class PostgresRecorder:
-    """See Recorder."""
-
-    connection: psycopg.Connection[tuple[Any, ...]]
-    staging_id: int
-    partition: int
-    attempt: UUID
-
-    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None:
+    def dead_letters(self, partition: int, attempt: UUID, block: Block, faults: Sequence[Fault]) -> None:
         if not faults:
             return
         with self.connection.cursor() as cursor, cursor.copy(DEAD_LETTER_COPY) as copy:
             copy.set_types(DEAD_LETTER_TYPES)
             for fault in faults:
-                copy.write_row((self.staging_id, self.attempt, self.partition, *_letter(block, fault)))
+                copy.write_row((self.staging_id, attempt, partition, *_letter(block, fault)))
 
     def cover(self, coverage: Coverage, gaps: Gaps) -> None:
         if self.connection.closed:
             raise LedgerAway("the connection that stores coverage was lost")
-        span = coverage.range
-        self.connection.execute(
-            queries()["cover"],
-            {
-                "staging_id": self.staging_id,
-                "attempt": coverage.attempt,
-                "partition": span.partition,
-                "from_offset": span.from_offset,
-                "until_offset": span.until_offset,
-                "messages": coverage.messages,
-                "rows": coverage.rows,
-                "dead_letters": coverage.dead_letters,
-                "unknown_fields": coverage.unknown_fields,
-                "gaps": gaps.text,
-                "gap_digest": coverage.gap_digest,
-                "leader_epoch": coverage.leader_epoch,
-                "schemas": Jsonb([[one.generation, one.key, one.messages, one.part] for one in coverage.schemas]),
-                "skipped_records": coverage.skipped_records,
-            },
-        )
+        schemas = Jsonb([[one.generation, one.key, one.messages, one.part] for one in coverage.schemas])
+        span = {name: getattr(coverage.range, name) for name in ("partition", "from_offset", "until_offset")}
+        own = {"staging_id": self.staging_id, "gaps": gaps.text, "schemas": schemas}
+        self.connection.execute(queries()["cover"], {**vars(coverage), **span, **own})
 
 
 def coverage_of(topic: str, row: tuple[Any, ...]) -> Coverage:

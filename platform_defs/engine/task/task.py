@@ -80,7 +80,7 @@ class TaskWork:
 
 
 def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Steps 2 and 3 for each range whose number arrives: rows as `decoded_schema`; the rest goes to the recorder."""
+    """Steps 2 and 3 for each range whose number arrives: rows as `decoded_schema`; the rest is recorded."""
     decoder = BlockDecoder(work.contract, work.schemas)
     with work.area.recording() as recording:
         for batch in numbers:
@@ -95,18 +95,18 @@ def read_range(
     Return the coverage, once all rows have been taken.
     """
     attempt, tally = uuid4(), _Tally(wanted)
-    with recording.recorder(wanted.partition, attempt) as recorder:
+    with recording.transaction():
         blocks = work.source.read(wanted, work.cluster_id)
         decode = partial(_decode, work, wanted.partition, decoder=decoder)
         for block, (rows, faults, found) in chain.from_iterable(in_parts(one, decode) for one in blocks):
             rows, faults, found = _set_aside(work, block, rows, faults, found)
-            recorder.dead_letters(block, redacted(work.contract, faults))
+            recording.dead_letters(wanted.partition, attempt, block, redacted(work.contract, faults))
             tally.add(block, rows.num_rows, len(faults), found)
             crash_points.reach("in_decode")
             if rows.num_rows:
                 yield rows
         coverage = tally.coverage(attempt)
-        recorder.cover(coverage, tally.gaps)
+        recording.cover(coverage, tally.gaps)
     return coverage
 
 
