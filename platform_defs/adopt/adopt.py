@@ -9,13 +9,39 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from platform_defs.adopt.ledger import AdoptionLedger, NamedOutput, SequenceStep
-from platform_defs.contract.model.contract import Contract
+from psycopg import sql
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.engine.lease.table_claims import Output
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.ledger.migrations import reading
-from platform_defs.postgres.connection import Connection, connect
+from platform_defs.postgres.connection import LOCK_WAIT, Connection, connect, dict_rows, lock_timeout, queries
+from platform_defs.postgres.live_table import read_live, refuse_unfit, refuse_unidentified, rights_on
+from platform_defs.postgres.tables import identifier
+
+
+@dataclass(frozen=True)
+class NamedOutput:
+    """A table of the pipeline: the OID in the ledger, and the one that its name has now."""
+
+    table_name: str
+    definition: str | None
+    batch_id: int | None
+    was: int | None
+    becomes: int | None
+    owner: str | None  # another pipeline that has this very table
+
+
+@dataclass(frozen=True)
+class SequenceStep:
+    """A sequence that would repeat numbers: the last number it gave, and the highest in the ledger."""
+
+    sequence: str
+    was: int
+    becomes: int
 
 
 @dataclass(frozen=True)
@@ -82,23 +108,31 @@ def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str
         now = _decide(connection, contract)
         if now is None or replace(now, digest=decided.digest, found=decided.found) != decided:
             raise ChangedMeanwhile.since_shown(contract.pipeline, f"tidegate adopt {contract.pipeline}")
-        ledger = AdoptionLedger(connection, contract.pipeline)
-        ledger.bind([item.table for item in decided.bindings])
+        named = {"pipeline": contract.pipeline, "tables": [item.table for item in decided.bindings]}
+        for name in ("unbind", "bind"):  # a pipeline that had such an OID before loses it
+            connection.execute(queries()[name], named)
         for step in decided.sequences:
-            ledger.advance(step)
-        return ledger.record(decided.to_json(), reason, who)
+            advance(connection, step)
+        record = {"pipeline": contract.pipeline, "actions": Jsonb(decided.to_json()), "reason": reason}
+        row = connection.execute(queries()["record_adoption"], {**record, "adopted_by": who}).fetchone()  # fences all
+        (adoption_id,) = row or (0,)
+        return adoption_id
 
 
 def _decide(connection: Connection, contract: Contract) -> Adoption | None:
     """Return the decision, with the pipeline's row locked, so that it can be carried out in the same transaction."""
-    ledger = AdoptionLedger(connection, contract.pipeline)
-    newest = ledger.lock()
-    outputs = ledger.outputs()
-    _refuse_unfit(ledger, contract, outputs, newest)
+    key = {"pipeline": contract.pipeline}
+    connection.execute(lock_timeout(LOCK_WAIT))
+    if (row := connection.execute(queries()["adopted_pipeline"], key).fetchone()) is None:
+        raise BadInput("the ledger does not know this pipeline: there is nothing to adopt", field=contract.pipeline)
+    (newest,) = row
+    with connection.cursor(row_factory=class_row(NamedOutput)) as cursor:
+        outputs = cursor.execute(queries()["outputs_by_name"], key).fetchall()
+    _refuse_unfit(connection, contract, outputs, newest)
     bindings = [
         Binding(o.table_name, o.was, o.becomes) for o in outputs if o.becomes is not None and o.was != o.becomes
     ]
-    sequences = ledger.sequences_behind()
+    sequences = sequences_behind(connection)
     if not bindings and not sequences:
         return None
     unverified = [item.table_name for item in outputs if _is_outdated(contract, item, newest)]
@@ -106,7 +140,7 @@ def _decide(connection: Connection, contract: Contract) -> Adoption | None:
 
 
 def _refuse_unfit(
-    ledger: AdoptionLedger, contract: Contract, outputs: Sequence[NamedOutput], newest: int | None
+    connection: Connection, contract: Contract, outputs: Sequence[NamedOutput], newest: int | None
 ) -> None:
     """Raise BadInput if a table of the contract is missing, is another pipeline's, or has rows but no batch."""
     wanted = {table.name: table for table in contract.tables}
@@ -118,8 +152,9 @@ def _refuse_unfit(
             raise BadInput("there is no table with this name: restore it first", field=item.table_name)
         if item.owner is not None:
             raise BadInput(f"it belongs to pipeline {item.owner}; a table has one owner", field=item.table_name)
-        ledger.refuse_unfit(table)
-        if newest is None and ledger.has_rows(item.table_name):
+        _refuse_unfillable(connection, contract.pipeline, table)
+        rows = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))
+        if newest is None and connection.execute(rows).fetchone() is not None:
             raise BadInput(
                 f"it has rows, but {contract.pipeline} has published nothing; empty the table first",
                 field=item.table_name,
@@ -131,3 +166,33 @@ def _is_outdated(contract: Contract, item: NamedOutput, newest: int | None) -> b
     held = Output(contract.pipeline, item.definition, item.batch_id, newest)
     table = next((table for table in contract.tables if table.name == item.table_name), None)
     return table is None or held.filled_otherwise(table) or held.behind
+
+
+def _refuse_unfillable(connection: Connection, pipeline: str, table: Table) -> None:
+    """Raise BadInput if the table could not be filled, whoever owns it."""
+    if (live := read_live(connection, pipeline, table)) is not None:
+        refuse_unfit(table, live)
+        if live.published:
+            refuse_unidentified(connection, table, rights_on(table))
+
+
+def sequences_behind(connection: Connection) -> list[SequenceStep]:
+    """Return the ledger's sequences that are behind the ledger's highest numbers, as after a copy."""
+    (highest,) = dict_rows(connection, "highest_ids", {})
+    used = {f"tidegate.{name}": int(value) for name, value in highest.items()}
+    for item in dict_rows(connection, "identities", {}):
+        column, table = sql.Identifier(item["column"]), sql.Identifier("tidegate", item["table"])
+        query = sql.SQL("SELECT coalesce(max({}), 0) FROM {}").format(column, table)
+        (used[str(item["sequence"])],) = connection.execute(query).fetchone() or (0,)
+    steps = list[SequenceStep]()
+    for name, value in used.items():
+        query = sql.SQL("SELECT last_value - (NOT is_called)::int FROM {}").format(identifier(name))
+        (last,) = connection.execute(query).fetchone() or (0,)
+        if last < value:
+            steps.append(SequenceStep(name, last, value))
+    return steps
+
+
+def advance(connection: Connection, step: SequenceStep) -> None:
+    """Advance the sequence past the numbers in the ledger."""
+    connection.execute("SELECT setval(%s::regclass, %s)", [step.sequence, step.becomes])

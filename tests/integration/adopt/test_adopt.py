@@ -112,13 +112,13 @@ def test_sequences_that_a_copy_left_behind_are_set(world: World) -> None:
     with world.session() as session, session.transaction(force_rollback=True):  # no other session may see them go back
         session.execute("alter sequence tidegate.batch_id restart")
         session.execute("alter table tidegate.lineage_event alter sequence restart")
-        steps = {item.sequence: item for item in adoption.AdoptionLedger(session, pipeline.name).sequences_behind()}
+        steps = {item.sequence: item for item in adoption.sequences_behind(session)}
         assert set(steps) == {"tidegate.batch_id", "tidegate.lineage_event_sequence_seq"}
         for step in steps.values():
-            adoption.AdoptionLedger(session, pipeline.name).advance(step)
+            adoption.advance(session, step)
         (newest,) = session.execute("select max(batch_id) from tidegate.batch").fetchone()
         assert session.execute("select nextval('tidegate.batch_id')").fetchone() == (newest + 1,)
-        assert adoption.AdoptionLedger(session, pipeline.name).sequences_behind() == []
+        assert adoption.sequences_behind(session) == []
 
 
 @pytest.mark.longest
