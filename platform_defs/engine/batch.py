@@ -193,7 +193,7 @@ def _attempt(
     schemas = as_decided(context.schemas, pending)
     work, results = ahead.take(pending) or (_work(contract, context, pending, excluded, schemas), None)
     staged = _stage(pipeline, context, pending, work, results)
-    refuse_unknown(contract, schemas, ledger, staged)
+    refuse_unknown(contract, schemas, ledger.faults, staged)
     wait_for_suspects(contract, ledger, pending, excluded)
     if pipeline.transform is not None:
         refuse_unproven(context.spark, ledger, context.limit, pipeline, pending, work)
@@ -223,22 +223,16 @@ def _work(
     schemas: Schemas | None,
 ) -> TaskWork:
     """Return the work of the tasks of one try, with a staging area of its own."""
-    area, aside = context.ledger.open_staging(pending), _set_aside(pending)
     return TaskWork(
         contract=contract,
         ranges=pending.ranges,
         source=context.source,
-        area=area,
+        area=context.ledger.open_staging(pending),
         excluded=dict(excluded),
         cluster_id=pending.cluster_id,
-        set_aside=aside,
+        set_aside=None if pending.set_aside is None else Refusal("publish", "ManuallyDeadLettered", pending.set_aside),
         schemas=schemas,
     )
-
-
-def _set_aside(pending: PendingBatch) -> Refusal | None:
-    """Return the reason to refuse every message of the batch, if a person set it aside."""
-    return None if pending.set_aside is None else Refusal("publish", "ManuallyDeadLettered", pending.set_aside)
 
 
 def _stage(
@@ -267,18 +261,8 @@ def _find_bad_message(
 ) -> Excluded:
     """Return the message that makes the batch fail in the transform or in COPY, to be excluded."""
     area = context.ledger.open_staging(pending)
-    within = partial(context.limit.within, context.spark(), pipeline, pending)
-    trials = Bisection(
-        spark=context.spark(),
-        ledger=context.ledger,
-        broker=context.broker,
-        pipeline=pipeline,
-        work=work,
-        area=area,
-        within=within,
-        suspects=pending.suspects,
-    )
-    bad, why = trials.find_bad_message(failure)
+    systems = (context.spark(), context.ledger, context.broker, context.limit)
+    bad, why = Bisection(*systems, pipeline, pending, work, area).find_bad_message(failure)
     stage = "publish" if pipeline.transform is None else "transform"
     if isinstance(why, RowRefused):
         refusal = Refusal(stage, why.error_class, f"Postgres cannot store the row of this message: {why}")

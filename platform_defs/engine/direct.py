@@ -11,8 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import DataFrame, SparkSession
-
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.commit.direct_task import LEFT, Direct, publish_ranges
 from platform_defs.engine.job.job import bound, job_errors, range_numbers, run
@@ -50,30 +48,23 @@ def publish_directly(pipeline: Pipeline, context: RunContext, pending: PendingBa
     failure: TidegateError | None = None
     try:
         with context.limit.within(spark, pipeline, pending):
-            left = run(_job(spark, direct, work), work)
+            with job_errors(work):
+                publishing = bound(partial(publish_ranges, direct), work)
+                job = range_numbers(spark, work, work.ranges).mapInArrow(publishing, LEFT)
+            left = run(job, work)
         for number, why in ((int(row["number"]), str(row["why"])) for row in left):
             _log.warning("%s: %s is staged: %s", pipeline.name, pending.ranges[number], why)
     except TidegateError as error:
         failure = error
-    yield from _seen(context, pending, _published(context, direct, failure))
-    if failure is not None:
-        raise failure
-
-
-def _job(spark: SparkSession, direct: Direct, work: TaskWork) -> DataFrame:
-    """Return the job, not started. Raises SparkAway if Spark ends meanwhile."""
-    with job_errors(work):
-        return range_numbers(spark, work, work.ranges).mapInArrow(bound(partial(publish_ranges, direct), work), LEFT)
-
-
-def _published(context: RunContext, direct: Direct, failure: TidegateError | None) -> Sequence[Published]:
-    """Return the published batches of the try; none if the ledger is away after a `failure`: reported later."""
+    published: Sequence[Published] = ()
     try:
-        return context.ledger.published_directly(direct.area)
+        published = context.ledger.published_directly(direct.area)
     except TidegateError:
         if failure is None:
-            raise
-        return ()
+            raise  # after a failure, the ledger may be unavailable: they are reported later
+    yield from _seen(context, pending, published)
+    if failure is not None:
+        raise failure
 
 
 def prepare(pipeline: Pipeline, context: RunContext, pending: PendingBatch) -> tuple[Direct, TaskWork]:

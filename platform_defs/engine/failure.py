@@ -4,7 +4,7 @@ Retries are limited, unless a system is away: platform_defs/errors/error_policy.
 """
 
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.lease.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
+from platform_defs.engine.lease.pauses import LONG, SHORT, SUSPECTED, Counts
 from platform_defs.errors import (
     AccessDenied,
     Fenced,
@@ -33,7 +33,13 @@ def record_failure(pipeline: str, ledger: PostgresLease, error: TidegateError) -
         ledger.halt(error.detail)
         return
     policy = error_policy.of_error(error)
-    tries = _back_off(ledger, error, policy)
+    pause = SHORT if isinstance(error, Retryable | AccessDenied) else LONG
+    if isinstance(error, MessagesSuspected):
+        pause = SUSPECTED
+    try:  # how often in a row the pending batch has failed
+        tries = ledger.back_off(str(error), pause, counts=_counts(error, policy))
+    except TidegateError:  # Postgres is unavailable: `error` is what matters
+        tries = 0
     if (tries >= TRIES and not outcome_unknown) or policy is ErrorPolicy.HALT:
         message = printable(str(error))  # it may quote a message, and Postgres stores no NUL
         times = plural(tries, "time")
@@ -44,14 +50,6 @@ def record_failure(pipeline: str, ledger: PostgresLease, error: TidegateError) -
         )
         ledger.halt(halt.detail)
         raise halt from error
-
-
-def _back_off(ledger: PostgresLease, error: TidegateError, policy: ErrorPolicy) -> int:
-    """Back off, and return how often in a row the pending batch has failed; 0 if Postgres cannot record it."""
-    try:
-        return ledger.back_off(str(error), _pause(error), counts=_counts(error, policy))
-    except TidegateError:  # Postgres is away: `error` is what matters
-        return 0
 
 
 def _counts(error: TidegateError, policy: ErrorPolicy) -> Counts:
@@ -76,9 +74,3 @@ def _counts(error: TidegateError, policy: ErrorPolicy) -> Counts:
         return Counts.UNLESS_STOPPED
     lost = isinstance(error, OutcomeUnknown) or (isinstance(error, LedgerAway) and error.sqlstate is None)
     return Counts.IF_CRASHED if lost else Counts.NEVER
-
-
-def _pause(error: TidegateError) -> Pause:
-    if isinstance(error, MessagesSuspected):
-        return SUSPECTED
-    return SHORT if isinstance(error, Retryable | AccessDenied) else LONG

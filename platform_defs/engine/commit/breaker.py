@@ -29,19 +29,9 @@ def break_circuit(contract: Contract, staged: Staged, faults: Sequence[FaultGrou
     broken = failed >= 2 and not staged.rows  # it fails on all there is: it looks broken, however few they are
     batch = Counted(staged.messages, staged.dead_letters)
     latest = recent_with(contract.limits, staged).latest(contract.limits.window_messages)
-    if broken or contract.limits.exceeded_by(batch) or contract.limits.exceeded_by(latest):
-        raise _halt(
-            contract,
-            staged,
-            faults,
-            latest,
-            f", and the transform failed on every message that reached it ({failed})" * broken,
-        )
-
-
-def _halt(contract: Contract, staged: Staged, faults: Sequence[FaultGroup], latest: Counted, broken: str) -> Halt:
     limits, batch_id, dead = contract.limits, staged.pending.batch_id, staged.dead_letters
-    reasons = {group.error_class: group.count for group in faults}
+    if not (broken or limits.exceeded_by(batch) or limits.exceeded_by(latest)):
+        return
     samples = tuple(
         {**sample, "stage": group.stage, "error_class": group.error_class}
         for group in faults
@@ -51,16 +41,17 @@ def _halt(contract: Contract, staged: Staged, faults: Sequence[FaultGroup], late
         batch_id=batch_id,
         messages=staged.messages,
         dead_letters=dead,
-        by_reason=reasons,
+        by_reason={group.error_class: group.count for group in faults},
         samples=samples,
         latest_messages=latest.messages,
         latest_dead_letters=latest.dead_letters,
     )
-    return Halt(
+    whole = f", and the transform failed on every message that reached it ({failed})" if broken else ""
+    raise Halt(
         contract.pipeline,
         detail,
         f"{dead:,} of {plural(staged.messages, 'message')} of batch {batch_id} would be dead letters, "
         f"{latest.dead_letters:,} of the latest {plural(latest.messages, 'message')}; the contract allows at most "
-        f"{limits.dead_letter_share:.0%}, from {plural(limits.dead_letter_minimum, 'dead letter')} on{broken}. "
+        f"{limits.dead_letter_share:.0%}, from {plural(limits.dead_letter_minimum, 'dead letter')} on{whole}. "
         "Nothing was published.",
     )

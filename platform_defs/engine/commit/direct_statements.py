@@ -88,7 +88,7 @@ class DirectSession:
         return published
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
-        """See CountsFaults."""
+        """Return the dead letters of a range that is not published yet, by stage and error class."""
         return faults_of(self.connection, staged)
 
     @contextmanager

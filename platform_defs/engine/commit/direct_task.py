@@ -104,7 +104,7 @@ class _Range:
         under the lock, with those of all ranges that have committed so far.
         """
         contract = self.work.contract
-        refuse_unknown(contract, self.work.schemas, self.session, staged)
+        refuse_unknown(contract, self.work.schemas, self.session.faults, staged)
         faults = self.session.faults(staged) if staged.dead_letters else []
         checks = audit.row_checks(contract, faults, staged.messages)
         record = BatchRecord(checks, timings, self.direct.lineage.of_batch(contract, staged, checks))

@@ -208,13 +208,9 @@ def _first_of_prefixes(publication: PostgresPublication, order: Sequence[OffsetR
     low, high = 0, sum(map(len, order))  # offsets accepted, offsets refused
     while high - low > 1:
         middle = (low + high) // 2
-        answer = _refusal(publication, publication.rows, _prefix(order, middle), stays=False)
+        last = nth_offset(order, middle - 1)
+        first = sql.SQL("(_partition, _offset) <= ({}, {})").format(last.partition, last.from_offset)
+        answer = _refusal(publication, publication.rows, first, stays=False)
         low, high, why = (middle, high, why) if answer is None else (low, middle, answer)
     found = nth_offset(order, high - 1)
     return RefusedRow(found.partition, found.from_offset, why.error_class, str(why))
-
-
-def _prefix(order: Sequence[OffsetRange], count: int) -> sql.Composable:
-    """Return the condition of the first `count` offsets in (partition, offset) order."""
-    last = nth_offset(order, count - 1)
-    return sql.SQL("(_partition, _offset) <= ({}, {})").format(last.partition, last.from_offset)

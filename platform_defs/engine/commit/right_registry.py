@@ -1,11 +1,11 @@
 """Checks that schemas are those the messages were written with: before a run, and before a batch is published."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.plan.replay_plan import SUFFIX
 from platform_defs.engine.ports.schema_ports import Schemas
-from platform_defs.engine.ports.staged import CountsFaults, Staged
+from platform_defs.engine.ports.staged import FaultGroup, Staged
 from platform_defs.errors import BadInput, Halt, SchemasNotGiven
 from platform_defs.errors.halts import RegistrySwitched
 from platform_defs.errors.words import plural
@@ -43,17 +43,23 @@ def as_decided(schemas: Schemas | None, pending: PendingBatch) -> Schemas | None
     return schemas.accepting() if schemas is not None and decided else schemas
 
 
-def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: CountsFaults, staged: Staged) -> None:
+def refuse_unknown(
+    contract: Contract,
+    schemas: Schemas | None,
+    faults: Callable[[Staged], Sequence[FaultGroup]],
+    staged: Staged,
+) -> None:
     """Raise SchemasNotGiven if messages name schemas and none of these is known, unless the registry is known to be the
     right one, or a person has decided about the batch: then these are dead letters. Raise BadInput if a replay would
-    make dead letters of messages whose schema was known when they were published.
+    make dead letters of messages whose schema was known when they were published. `faults` counts the dead letters of a
+    batch that is not published yet.
     """
     if schemas is None or not staged.dead_letters:
         return
     _refuse_forgotten(contract, schemas, staged)
     if any(item.schemas for item in staged.coverage) or staged.pending.resolved_by_user:
         return
-    unknown = [group for group in ledger.faults(staged) if group.error_class == "UnknownSchemaId"]
+    unknown = [group for group in faults(staged) if group.error_class == "UnknownSchemaId"]
     if not unknown or schemas.is_familiar():
         return
     messages = plural(sum(group.count for group in unknown), "message")

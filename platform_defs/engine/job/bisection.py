@@ -6,8 +6,7 @@ broken, and no message is. If it is not certain, the batch waits, and the messag
 (`wait_for_suspects`, engine/job/exclusions.py).
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.job.job import run
+from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.job.stage import stage_frame
 from platform_defs.engine.job.transform import transform_file
 from platform_defs.engine.lease.lease import PostgresLease
@@ -23,7 +23,7 @@ from platform_defs.engine.ports.task_ports import StagingArea
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
 from platform_defs.errors.words import plural
-from platform_defs.offsets import OffsetRange, Suspect, TopicView, nth_offset, whole_spans
+from platform_defs.offsets import OffsetRange, PendingBatch, TopicView, nth_offset, whole_spans
 
 SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
 NEAR = 4 * SAMPLE  # offsets tried near a batch: transactions and compaction leave some without a message
@@ -33,20 +33,19 @@ Failure = TransformFailed | RowRefused
 
 @dataclass(frozen=True)
 class Bisection:
-    """Tries at parts of a batch, in the job that the batch itself runs in.
+    """Tries at parts of a batch, in the job that the batch itself runs in, each within the limit of time of one batch.
 
     `area`: a staging area of their own. Their rows are copied there, since COPY may be what refuses them, and deleted.
-    `within`: a limit of time for each try (engine/job/job_limit.py).
     """
 
     spark: SparkSession
     ledger: PostgresLease
     broker: Broker
+    limit: JobLimit
     pipeline: Pipeline
+    pending: PendingBatch
     work: TaskWork
     area: StagingArea
-    within: Callable[[], AbstractContextManager[None]]
-    suspects: tuple[Suspect, ...] = ()  # of an earlier try: tried first
     failed: list[OffsetRange] = field(default_factory=list[OffsetRange])  # single messages, in the order of the tries
 
     def find_bad_message(self, failure: Failure) -> tuple[OffsetRange, Failure]:
@@ -67,7 +66,7 @@ class Bisection:
         """Return why `item` fails, or None. A system's failure is raised."""
         alone = replace(self.work, ranges=(item,), area=self.area)
         try:
-            with self.within():
+            with self.limit.within(self.spark, self.pipeline, self.pending):
                 run(stage_frame(self.spark, self.pipeline, alone), alone)
         except (TransformFailed, RowRefused) as failure:
             if len(item) == 1:
@@ -84,7 +83,10 @@ class Bisection:
     def _search(self) -> tuple[OffsetRange, Failure]:
         """Search by halves. If the first half of a failing part passes, the second fails."""
         first = None
-        for item in (*self._known(), *self.work.ranges):
+        topic, excluded = self.work.contract.topic, self.work.excluded
+        suspects = [item for item in self.pending.suspects if item.place not in excluded]
+        known = [OffsetRange(topic, item.partition, item.offset, item.offset + 1) for item in suspects]
+        for item in (*known, *self.work.ranges):  # those that an earlier try suspected first
             first = self._failure(item)
             if first is None:
                 continue
@@ -92,11 +94,6 @@ class Bisection:
             if (why := first if suspect == item else self._failure(suspect)) is not None:
                 return suspect, why
         raise _not_reproduced(str(first or "it passes now"))
-
-    def _known(self) -> Iterator[OffsetRange]:
-        for item in self.suspects:
-            if item.place not in self.work.excluded:
-                yield OffsetRange(self.work.contract.topic, item.partition, item.offset, item.offset + 1)
 
     def _halved(self, item: OffsetRange) -> OffsetRange:
         while len(item) > 1:

@@ -86,10 +86,7 @@ def _described_only(messages: InTask, work: TaskWork, numbers: Iterator[pa.Recor
 
 def spark_ddl(schema: pa.Schema) -> str:
     """Return `schema` as Spark's DDL."""
-    return ", ".join(f"`{name}` {_spark_type(kind)}" for name, kind in zip(schema.names, schema.types, strict=True))
-
-
-def _spark_type(kind: pa.DataType) -> str:
     from pyspark.sql.pandas.types import from_arrow_type
 
-    return from_arrow_type(kind).simpleString()
+    kinds = [from_arrow_type(kind).simpleString() for kind in schema.types]
+    return ", ".join(f"`{name}` {kind}" for name, kind in zip(schema.names, kinds, strict=True))

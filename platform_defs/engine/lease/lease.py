@@ -197,7 +197,7 @@ class PostgresLease:
         return [coverage_of(self.contract.topic, row) for row in rows]
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
-        """See CountsFaults."""
+        """Return the dead letters of a batch that is not published yet, by stage and error class."""
         return faults_of(self.connection, staged)
 
     def audit_view(self, staged: Staged) -> AuditView | None:

@@ -1,8 +1,8 @@
-"""A staged batch, its dead letters by reason, and the protocol of what counts them: the session of a run or task."""
+"""A staged batch, and its dead letters by reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from platform_defs.contract.model.contract import Stage
@@ -52,11 +52,3 @@ class FaultGroup:
     error_class: str
     count: int
     samples: tuple[Mapping[str, Any], ...]  # up to ten, by offset: partition, offset, field, message
-
-
-class CountsFaults(Protocol):
-    """Counts the dead letters of a batch that is not published yet."""
-
-    def faults(self, staged: Staged) -> list[FaultGroup]:
-        """Return dead-letter counts by stage and error class."""
-        ...

@@ -68,7 +68,7 @@ def staged(*schemas: SchemaCount, **pending: Any) -> Staged:
 
 
 def refuse(schemas: Asked, found: Staged) -> None:
-    refuse_unknown(CONTRACT, schemas, Faults(), found)  # type: ignore[arg-type]
+    refuse_unknown(CONTRACT, schemas, Faults().faults, found)  # type: ignore[arg-type]
 
 
 def test_a_batch_of_which_no_schema_is_known_asks_whose_registry_it_is() -> None:
