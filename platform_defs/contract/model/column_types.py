@@ -52,7 +52,7 @@ class ColumnType:
 
     @property
     def staged_arrow(self) -> pa.DataType:
-        """The Arrow type that COPY gets. Arrays are staged as text: engine/task/array_texts.py formats them."""
+        """The Arrow type that COPY gets. Arrays are staged as text: engine/task/task.py formats them."""
         return STRING.arrow if self.item else self.arrow
 
     @property

@@ -18,8 +18,7 @@ from platform_defs.engine.commit.direct_statements import PostgresDirect
 from platform_defs.engine.commit.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
 from platform_defs.engine.commit.refused_rows import RefusedRow, find_first_refused, find_refused
 from platform_defs.engine.lease.pauses import LONG, Counts, Pause
-from platform_defs.engine.lease.pinning import pin
-from platform_defs.engine.lease.table_claims import claim
+from platform_defs.engine.lease.table_claims import claim, pin
 from platform_defs.engine.lease.take_over import refuse_held, take_over
 from platform_defs.engine.ports import crash_points
 from platform_defs.engine.ports.run_ports import AuditView

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from typing import Any
 from uuid import UUID, uuid4
 
 import pyarrow as pa
@@ -23,11 +24,11 @@ from platform_defs.engine.ports import crash_points
 from platform_defs.engine.ports.gaps import Gaps, ascend
 from platform_defs.engine.ports.schema_ports import NamedSchema, Schemas, counted
 from platform_defs.engine.ports.task_ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
-from platform_defs.engine.task.array_texts import array_texts, in_pieces
 from platform_defs.engine.task.decoding import BlockDecoder, DecodedBlock
 from platform_defs.engine.task.message_keys import KeyColumn
 from platform_defs.engine.task.metadata_columns import with_offered
 from platform_defs.errors import InternalError, MessageMisplaced, RowRefused, quoting
+from platform_defs.formats.blocks.array_columns import Arrays
 from platform_defs.formats.blocks.arrow import (
     ArrowField,
     Column,
@@ -44,6 +45,8 @@ from platform_defs.formats.blocks.block import Block, in_parts
 from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint, messages bigint"
+_MAX_TEXT = 256 << 20  # bytes, about: far from the 2 GiB at which Arrow's strings end
+_LONGEST = 48  # of a number or timestamp, with its quotes and comma
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,45 @@ def _staged(name: str, column: Column, kind: pa.DataType) -> Column:
             str(error),
             "a classified value is out of range",
         ) from error
+
+
+def array_texts(column: Column) -> Column:
+    """Return a list column as strings such as {"a","b"}; null if the array is. COPY writes these texts to staging, and
+    publish casts them.
+
+    https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO. Every element is quoted, and NULL is not: a transform
+    may make an array with one.
+    """
+    arrays = Arrays(column)
+    escaped = pc.replace_substring(pc.replace_substring(_spelled(arrays.items), "\\", r"\\"), '"', r"\"")
+    elements = pc.fill_null(pc.binary_join_element_wise('"', escaped, '"', ""), "NULL")
+    inside = pc.binary_join(arrays.holding(elements), ",")
+    return pc.binary_join_element_wise("{", inside, "}", "")
+
+
+def in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the batch in parts, such that one column of texts suffices for the arrays of each."""
+    if batch.num_rows < 2 or sum(map(_most_text, columns_of(batch))) <= _MAX_TEXT:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from in_pieces(batch.slice(0, half))
+    yield from in_pieces(batch.slice(half))
+
+
+def _most_text(column: Any) -> int:
+    """Return the bytes that the column's texts may have; 0 for one that is no array."""
+    if not pa.types.is_list(column.type):
+        return 0
+    offsets = column.offsets
+    return _LONGEST * (offsets[-1].as_py() - offsets[0].as_py()) + 2 * column.nbytes
+
+
+def _spelled(elements: Any) -> Any:
+    """Return each element as Postgres reads its type."""
+    if pa.types.is_binary(elements.type):
+        return pa.array([None if value is None else rf"\x{value.hex()}" for value in elements.to_pylist()], pa.string())
+    return elements if pa.types.is_string(elements.type) else elements.cast(pa.string())
 
 
 def _decode(

@@ -7,7 +7,7 @@ import pytest
 
 from platform_defs.contract.evolution.statements import Given
 from platform_defs.contract_changes import evolve
-from platform_defs.engine.lease import pinning
+from platform_defs.engine.lease import table_claims
 from platform_defs.errors import LedgerAway
 from platform_defs.ledger.contract_ledger import SHORT_WAIT
 from tests.integration.contract_changes.test_contract_apply import apply, exact, versions, views, with_field
@@ -54,7 +54,7 @@ def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(
 def test_a_run_that_may_apply_it_waits_for_no_reader_and_tries_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pinning, "SHORT_WAIT", "100ms")
+    monkeypatch.setattr(table_claims, "SHORT_WAIT", "100ms")
     before = views(world, evolution="additive")
     after = with_field(before)
     with reader(world, before.contract.row_table.name), pytest.raises(LedgerAway):

@@ -16,7 +16,7 @@ from platform_defs.contract.evolution.statements import Given, array_literal, fi
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.odcs_writer import contract_digest, text
 from platform_defs.contract.reader.odcs import load
-from platform_defs.engine.task.array_texts import array_texts, in_pieces
+from platform_defs.engine.task.task import array_texts, in_pieces
 from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.decode import decode
