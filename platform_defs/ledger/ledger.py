@@ -245,14 +245,14 @@ class Ledger:
         return self.kept.one() if self.kept else connect(self.url)
 
     def _published(self, contract: Contract, row: Row) -> Published:
-        from platform_defs.ledger.published import Published
+        from platform_defs.ledger.published import Published, SchemaCount
 
         ranges = [OffsetRange(**item) for item in self._rows("ranges_of", batch_id=row["batch_id"])]
         checks = [
             CheckResult(c["check_name"], c["table_name"], c["severity"], c["passed"], c["observed"])
             for c in self._rows("checks_of", batch_id=row["batch_id"])
         ]
-        registry, schemas = self._schemas_of(contract, row["batch_id"])
+        named = self._rows("schemas_of_batch", batch_id=row["batch_id"]) if contract.wire.framed else []
         return Published(
             batch_id=row["batch_id"],
             pipeline=contract.pipeline,
@@ -265,20 +265,11 @@ class Ledger:
             timings=row["timings"],
             contract_version=row["contract_version"],
             contract_digest=row["contract_digest"],
-            registry=registry,
-            schemas=schemas,
+            registry=named[0]["registry"] if named else "",
+            schemas=tuple(SchemaCount(one["generation"], one["key"], one["messages"], one["part"]) for one in named),
             skipped_records=row["skipped_records"],
             run_id=row.get("run_id"),  # set if the batch is reported late
         )
-
-    def _schemas_of(self, contract: Contract, batch_id: int) -> tuple[str, tuple[SchemaCount, ...]]:
-        """Return the registry whose schemas a batch's messages name, and how many messages name each schema."""
-        from platform_defs.ledger.published import SchemaCount
-
-        rows = self._rows("schemas_of_batch", batch_id=batch_id) if contract.wire.framed else []
-        registry = rows[0]["registry"] if rows else ""
-        counts = [SchemaCount(row["generation"], row["key"], row["messages"], row["part"]) for row in rows]
-        return registry, tuple(counts)
 
 
 def positions_of(connection: Connection, pipelines: Sequence[str]) -> Mapping[str, list[Position]]:

@@ -115,7 +115,8 @@ def version(connection: Connection) -> LedgerVersion | None:
     with _rights_explained(connection):
         if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
             # A ledger whose migration list has another name is older than every version that this code knows.
-            return LedgerVersion(()) if _has_older_ledger(connection) else None
+            asked = "SELECT to_regclass('public.tidegate_migration'), to_regclass('tidegate.tidegate_migration')"
+            return None if connection.execute(asked).fetchone() == (None, None) else LedgerVersion(())
         rows = connection.execute("SELECT name FROM tidegate.migration ORDER BY name").fetchall()
     return LedgerVersion(tuple(name for (name,) in rows))
 
@@ -146,11 +147,6 @@ def require_current(connection: Connection) -> None:
             f"the ledger is older than this version of Tidegate (missing: {', '.join(found.missing)}). The next run "
             "upgrades it. To upgrade it now: tidegate migrate"
         )
-
-
-def _has_older_ledger(connection: Connection) -> bool:
-    asked = "SELECT to_regclass('public.tidegate_migration'), to_regclass('tidegate.tidegate_migration')"
-    return connection.execute(asked).fetchone() != (None, None)
 
 
 def _migrate(connection: Connection) -> tuple[str, ...]:

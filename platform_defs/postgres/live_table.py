@@ -249,11 +249,12 @@ def _writing_mistakes(table: Table, live: LiveTable) -> Mistakes:
         )
     indexes = [index for index in live.unique_keys if index.columns == tuple(sorted(key))]
     if key and all(index.unusable for index in indexes):
+        named = ", ".join(key)
         existing = "".join(f". {index.name} {_UNUSABLE[index.unusable]}" for index in indexes)
         yield (
             table.name,
-            f"{table.name} needs a valid unique index on exactly {_list(key)} to find its rows, neither partial nor "
-            f"deferrable: create unique index on {table.name} ({_list(key)}){existing}",
+            f"{table.name} needs a valid unique index on exactly {named} to find its rows, neither partial nor "
+            f"deferrable: create unique index on {table.name} ({named}){existing}",
         )
 
 
@@ -279,7 +280,3 @@ def _interference(table: Table, live: LiveTable) -> Mistakes:
             f"row-level security of {table.name} applies to {live.role}, and could hide rows from it: alter role "
             f"{live.role} bypassrls, or make it the table's owner",
         )
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names)

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any, LiteralString, cast
+from typing import LiteralString, cast
 
 import psycopg
 from psycopg import sql
@@ -37,8 +37,21 @@ def create_target(connection: Connection, table: Table) -> bool:
     if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
         return False
     create_schema(connection, table.name.partition(".")[0])
+    columns = [_column(c.name, c.type.postgres, required=c.required) for c in table.columns]
+    columns += [_column(name, kind.postgres, required=True) for name, kind in target_columns(table)]
+    if key := key_columns(table):
+        columns.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
+    room = sql.SQL(ROOM_TO_UPDATE if table.disposition == "accumulate" else "")
+    definition = sql.SQL("CREATE TABLE {} ({}){}")
     with unless_created_meanwhile(connection) as committed:
-        _create_table(connection, table)
+        connection.execute(definition.format(identifier(table.name), sql.SQL(", ").join(columns), room))
+        if table.disposition == "append":
+            options = sql.SQL("WITH (autosummarize = on, pages_per_range = 1024)")
+            index = sql.SQL("CREATE INDEX ON {} USING brin (_batch_id) {}")
+            connection.execute(index.format(identifier(table.name), options))
+        if table.description:
+            comment = sql.SQL("COMMENT ON TABLE {} IS {}")
+            connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))
     return bool(committed)
 
 
@@ -71,22 +84,6 @@ _CREATED_MEANWHILE = (
 )
 
 
-def _create_table(connection: Connection, table: Table) -> None:
-    columns = [_column(c.name, c.type.postgres, required=c.required) for c in table.columns]
-    columns += [_column(name, kind.postgres, required=True) for name, kind in target_columns(table)]
-    if key := key_columns(table):
-        columns.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
-    room = sql.SQL(ROOM_TO_UPDATE if table.disposition == "accumulate" else "")
-    definition = sql.SQL("CREATE TABLE {} ({}){}")
-    connection.execute(definition.format(identifier(table.name), sql.SQL(", ").join(columns), room))
-    if table.disposition == "append":
-        index = sql.SQL("CREATE INDEX ON {} USING brin (_batch_id) WITH (autosummarize = on, pages_per_range = 1024)")
-        connection.execute(index.format(identifier(table.name)))
-    if table.description:
-        comment = sql.SQL("COMMENT ON TABLE {} IS {}")
-        connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))
-
-
 def check_target(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> LiveTable:
     """Return the table's definition. Refuse one that publish could not fill exactly, or that is not the one that the
     pipeline has filled.
@@ -101,20 +98,17 @@ def check_target(connection: Connection, pipeline: str, table: Table, *, columns
             field=table.name,
         )
     refuse_unfit(table, live, columns=columns)
-    if not live.bound:
+    if not live.bound:  # its OID differs from the ledger's
+        original = f"If it is the original, restored or moved: tidegate adopt {pipeline}"
+        remedy = f"{original}. Otherwise, restore the original first"
+        if pipeline.endswith(REPLAY):
+            remedy = f"To drop that replay's tables: tidegate replay {pipeline.removesuffix(REPLAY)} --discard"
         raise BadInput(
             f"table {table.name} is not the one that {pipeline} filled (it was dropped and created again, or "
-            f"restored from a dump), but the offsets record its rows as written. {_rebind(pipeline)}",
+            f"restored from a dump), but the offsets record its rows as written. {remedy}",
             field=table.name,
         )
     return live
-
-
-def _rebind(pipeline: str) -> str:
-    """Return the remedy for tables whose OIDs differ from the ledger's."""
-    if pipeline.endswith(REPLAY):
-        return f"To drop that replay's tables: tidegate replay {pipeline.removesuffix(REPLAY)} --discard"
-    return f"If it is the original, restored or moved: tidegate adopt {pipeline}. Otherwise, restore the original first"
 
 
 def lock_target(connection: Connection, table: Table) -> None:
@@ -132,7 +126,8 @@ def refuse_unique(connection: Connection, contract: Contract) -> None:
     if contract.publication != "direct":
         return
     table = contract.row_table
-    if names := ", ".join(name for (name,) in _rows(connection, "unique_indexes", table=table.name)):
+    found = connection.execute(queries()["unique_indexes"], {"table": table.name}).fetchall()
+    if names := ", ".join(name for (name,) in found):
         raise BadInput(
             f"{table.name} has a unique or exclusion constraint ({names}). With publication: direct, tasks that "
             "write the same key would wait for each other. Drop the constraint, or leave out publication",
@@ -146,7 +141,3 @@ def _column(name: str, kind: str, *, required: bool) -> sql.Composable:
         closed_list(kind),
         sql.SQL("NOT NULL" if required else ""),
     )
-
-
-def _rows(connection: Connection, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    return connection.execute(queries()[query], parameters).fetchall()

@@ -50,22 +50,18 @@ class GreatExpectationsAuditor:
                 raise LedgerAway(f"the audit could not read {view.schema}.{view.name}: {message}.") from error
             try:
                 batch = asset.add_batch_definition_whole_table("whole").get_batch()
-                return _evaluate_all(batch, rules)
+                expectations = [_expectation(rule, number) for number, rule in enumerate(rules)]
+                found = _at_once(batch, expectations)
+                if any(_exception(one.exception_info) is not None for one in found):
+                    # Several at once: it may blame any of them.
+                    found = [batch.validate(one, result_format=_format(one)) for one in expectations]
+                return [_evaluate(batch, *one) for one in zip(rules, expectations, found, strict=True)]
             finally:
                 source.delete_asset(view.name)
 
 
 # One at a time: Great Expectations keeps its context, data sources and assets in variables of the whole process.
 _evaluating = threading.Lock()
-
-
-def _evaluate_all(batch: Any, rules: Sequence[BatchRule]) -> list[CheckResult]:
-    """Return the result of each rule, in their order."""
-    expectations = [_expectation(rule, number) for number, rule in enumerate(rules)]
-    found = _at_once(batch, expectations)
-    if any(_exception(one.exception_info) is not None for one in found):  # several at once: it may blame any of them
-        found = [batch.validate(one, result_format=_format(one)) for one in expectations]
-    return [_evaluate(batch, *one) for one in zip(rules, expectations, found, strict=True)]
 
 
 def _at_once(batch: Any, expectations: Sequence[Any]) -> list[Any]:

@@ -20,7 +20,7 @@ from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.block import Block
 from platform_defs.formats.blocks.decoded import Decoded, in_order
 from platform_defs.formats.blocks.writer_schema import Part
-from platform_defs.formats.framed import Find, FramedReader, reader_of_file
+from platform_defs.formats.framed import FramedReader, reader_of_file
 from platform_defs.formats.framing import FRAME, HEADERS, frame_hint
 from platform_defs.formats.json.decode import decode
 
@@ -133,9 +133,13 @@ class BlockDecoder:
         named = None if names is None else names.slice(cut.start, length)
         if (part, cut.generation) not in self._readers:
             find = partial(self._known.find, cut.generation)
-            self._readers[part, cut.generation] = (
-                FramedReader(self._contract, find) if part == "value" else _key_reader(self._contract, find)
-            )
+            if part == "value":
+                reader = FramedReader(self._contract, find)
+            else:
+                from platform_defs.formats.key_readers import key_contract, key_reader  # most keys are plain text
+
+                reader = FramedReader(key_contract(self._contract), find, "key", key_reader)
+            self._readers[part, cut.generation] = reader
         found = self._readers[part, cut.generation].read(values.slice(cut.start, length), named)
         schemas: dict[NamedSchema, int] = {(cut.generation, key, part): n for key, n in found.schemas.items()}
         return DecodedBlock(_moved(found.decoded, cut.start), schemas, found.skipped)
@@ -155,12 +159,6 @@ class BlockDecoder:
         if self._schemas is None:
             raise InternalError.of("decoding", f"{self._contract.pipeline} has nowhere to find schemas")
         return self._schemas
-
-
-def _key_reader(contract: Contract, find: Find) -> FramedReader:
-    from platform_defs.formats.key_readers import key_contract, key_reader  # most keys are plain text
-
-    return FramedReader(key_contract(contract), find, "key", key_reader)
 
 
 def _spread(column: Column, indexes: pa.Int64Array, length: int) -> Column:

@@ -130,7 +130,9 @@ class _Messages:
             ]
         match item.source:
             case "key":
-                return self._key_bytes() if item.type.kind == "bytes" else self._key_texts()
+                if item.type.kind == "bytes":
+                    return self.block.keys.take(pa.array(self.places, pa.int64())).to_pylist()
+                return self._key_texts()
             case "timestamp":
                 return [_timestamp(*stamp) for stamp in self._timestamps()]
             case "timestampType":
@@ -145,9 +147,6 @@ class _Messages:
                 offsets = self.block.offsets
                 known = offsets if isinstance(offsets, range) else integers(offsets)
                 return [known[place] for place in self.places]
-
-    def _key_bytes(self) -> list[Value]:
-        return self.block.keys.take(pa.array(self.places, pa.int64())).to_pylist()
 
     def _key_texts(self) -> list[Value]:
         assert self.keys is not None  # noqa: S101  # the caller has read them
