@@ -57,7 +57,10 @@ class OpenLineageEvents:
 
     def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]:
         """Return a batch's COMPLETE event: the topic with its assertions, and the tables with the rows written."""
-        batch_id = staged.pending.batch_id
+        batch_id, quality = staged.pending.batch_id, data_quality_assertions_dataset
+        assertions = [quality.Assertion(assertion=item.name, success=item.passed) for item in checks]
+        written = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=staged.rows)
+        facets: dict[str, Any] = {contract.row_table.name: {"outputStatistics": written}}
         event = RunEvent(
             eventType=RunState.COMPLETE,
             eventTime=datetime.now(UTC).isoformat(),
@@ -65,10 +68,14 @@ class OpenLineageEvents:
             job=Job(namespace="tidegate", name=contract.pipeline),
             producer=PRODUCER,
             inputs=[
-                InputDataset(self.kafka, contract.topic, inputFacets={"dataQualityAssertions": _assertions(checks)})
+                InputDataset(
+                    self.kafka,
+                    contract.topic,
+                    inputFacets={"dataQualityAssertions": quality.DataQualityAssertionsDatasetFacet(assertions)},
+                )
             ],
             outputs=[
-                OutputDataset(self.postgres, table.name, outputFacets=_statistics(table.name, contract, staged))
+                OutputDataset(self.postgres, table.name, outputFacets=facets.get(table.name, {}))
                 for table in contract.tables
             ],
         )
@@ -116,19 +123,17 @@ class LineageOutbox:
 
     def sent(self, sequence: int) -> None:
         """Delete the event, which was sent."""
-        self._execute("lineage_sent", {"sequence": sequence})
+        self.connection.execute(queries()["lineage_sent"], {"sequence": sequence})
 
     def put_off(self, sequence: int, problem: str, seconds: float) -> None:
         """Delay the event and those after it for `seconds`: the receiver was away."""
-        self._execute("lineage_put_off", {"sequence": sequence, "problem": problem, "seconds": seconds})
+        given = {"sequence": sequence, "problem": problem, "seconds": seconds}
+        self.connection.execute(queries()["lineage_put_off"], given)
 
     def refused(self, sequence: int, problem: str) -> bool:
         """Record that the receiver refused the event. Return True if it is discarded."""
         given = {"sequence": sequence, "problem": problem, "seconds": PAUSE, "most": TRIES}
-        return self._execute("lineage_refused", given).fetchone() == (True,)
-
-    def _execute(self, query: str, parameters: Mapping[str, Any]) -> Any:
-        return self.connection.execute(queries()[query], parameters)
+        return self.connection.execute(queries()["lineage_refused"], given).fetchone() == (True,)
 
 
 @contextmanager
@@ -163,7 +168,10 @@ def emit_waiting(url: str, pipeline: str, home: Path, receiver: Receiver = RECEI
             events = waiting.waiting(PAGE) if waiting else []
             if waiting is None or not events:
                 break
-            client = client or _client(home)
+            if client is None:
+                named = os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG")
+                configured = named or Path("openlineage.yml").exists()
+                client = OpenLineageClient() if configured else OpenLineageClient(transport=lineage_file(home))
             done, problem = _send(client, waiting, events, receiver, until)
         sent += done
         if problem or done < PAGE:
@@ -207,12 +215,6 @@ class _Stored(dict[str, Any]):
     """An event as stored: the transports serialize mappings as they are."""
 
 
-def _client(home: Path) -> OpenLineageClient:
-    if os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG") or Path("openlineage.yml").exists():
-        return OpenLineageClient()
-    return OpenLineageClient(transport=lineage_file(home))
-
-
 def lineage_file(home: Path, longest: int = MAX_FILE) -> FileTransport:
     """Return a transport that appends to lineage.jsonl in `home`. A file that exceeds `longest` bytes replaces
     lineage.jsonl.1: with several batches a second, one file would grow by gigabytes a week.
@@ -231,18 +233,3 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def _assertions(checks: Sequence[CheckResult]) -> Any:
-    kind = data_quality_assertions_dataset
-    return kind.DataQualityAssertionsDatasetFacet(
-        [kind.Assertion(assertion=item.name, success=item.passed) for item in checks]
-    )
-
-
-def _statistics(table: str, contract: Contract, staged: Staged) -> Any:
-    if table != contract.row_table.name:
-        return {}
-    return {
-        "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=staged.rows)
-    }
