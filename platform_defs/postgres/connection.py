@@ -59,7 +59,13 @@ def connect(
         address = session_url(url, name)
         connection = psycopg.connect(address, autocommit=True, prepare_threshold=None, cursor_factory=_NamingCursor)
         try:
-            _prepare(connection, url, session_settings(address, settings))
+            prepared = session_settings(address, settings)
+            ours = statement(prepared, pid=connection.info.backend_pid).encode()
+            if (
+                connection.execute(ours).fetchone() is None
+            ):  # behind a pooler, which reports a process that is not there
+                require_session_mode(session_url(url, "tidegate/pooler"))
+                connection.execute(statement(prepared).encode())
         except BaseException:
             connection.close()
             raise
@@ -85,14 +91,6 @@ def _named(query: Query) -> str:
     if named := re.match(r"-- ([\w.]+): ", text):
         return named[1]
     return re.split(r"[('\n]| AS | IS | DEFAULT | SET | USING | VALUES | WHERE ", text)[0].strip()
-
-
-def _prepare(connection: Connection, url: str, settings: Mapping[str, str]) -> None:
-    """Execute one statement, and a second one behind a pooler, which reports a server process that does not exist."""
-    pid = connection.info.backend_pid
-    if connection.execute(statement(settings, pid=pid).encode()).fetchone() is None:
-        require_session_mode(session_url(url, "tidegate/pooler"))
-        connection.execute(statement(settings).encode())
 
 
 def session_url(url: str, name: str) -> str:

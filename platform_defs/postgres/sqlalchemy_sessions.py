@@ -45,7 +45,15 @@ class Sessions(CreateEnginePlugin):
         address = libpq_uri(engine.url)
 
         def prepare(connection: Any, _record: object) -> None:
-            _prepare(connection, address, self._more)
+            """Prepare `connection` (psycopg 2 or 3) as `connection.connect` does."""
+            settings, transactional = session_settings(address, self._more), not connection.autocommit
+            connection.autocommit = True
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(statement(settings, pid=connection.info.backend_pid))
+                if cursor.fetchone() is None:
+                    require_session_mode(address)
+                    cursor.execute(statement(settings))
+            connection.autocommit = not transactional
 
         # First: SQLAlchemy itself begins with a transaction, which a pooler in statement mode would cut short.
         event.listen(engine, "connect", prepare, insert=True)
@@ -55,18 +63,6 @@ def libpq_uri(url: URL) -> str:
     """Return an engine's URL for libpq: SQLAlchemy writes a space among the parameters as +, which libpq keeps."""
     address, mark, parameters = url.set(drivername="postgresql").render_as_string(hide_password=False).partition("?")
     return f"{address}{mark}{parameters.replace('+', '%20')}"
-
-
-def _prepare(connection: Any, address: str, more: dict[str, str]) -> None:
-    """Prepare `connection` (psycopg 2 or 3) as `connection.connect` does."""
-    settings, transactional = session_settings(address, more), not connection.autocommit
-    connection.autocommit = True
-    with closing(connection.cursor()) as cursor:
-        cursor.execute(statement(settings, pid=connection.info.backend_pid))
-        if cursor.fetchone() is None:
-            require_session_mode(address)
-            cursor.execute(statement(settings))
-    connection.autocommit = not transactional
 
 
 plugins.register(NAME, __name__, Sessions.__name__)
