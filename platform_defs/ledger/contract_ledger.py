@@ -12,7 +12,7 @@ from psycopg.rows import class_row
 
 from platform_defs.contract.evolution.renames import left_columns, repeated
 from platform_defs.contract.evolution.statements import NOT_NULL, ColumnShape, Shapes, Statement
-from platform_defs.contract.model.contract import Column, Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.contract.odcs_writer import contract_digest, stored_file, stored_schema, text
 from platform_defs.contract.reader.odcs import load
@@ -128,7 +128,9 @@ class ContractLedger:
             had = {table.name: {column.name for column in table.columns} for table in then.tables}
             for table in contract.tables:
                 if table.name in had:
-                    added[table.name] |= {c.name for c in table.columns if had[table.name].isdisjoint(_names(c))}
+                    added[table.name] |= {
+                        c.name for c in table.columns if had[table.name].isdisjoint({c.name, c.renamed_from})
+                    }
         return added
 
     def of_kind(self, contract: Contract) -> Iterator[tuple[int, str, Contract, Sequence[str]]]:
@@ -205,11 +207,6 @@ class ContractLedger:
     def _columns(self, table: str) -> dict[str, ColumnShape]:
         rows = dict_rows(self.connection, "table_shape", {**self._key, "table": table, "check": NOT_NULL})
         return {row.pop("name"): ColumnShape(**row) for row in rows}
-
-
-def _names(column: Column) -> set[str]:
-    """Return the column's name, and its former one if it has been renamed."""
-    return {column.name, column.renamed_from}
 
 
 def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Statement]:

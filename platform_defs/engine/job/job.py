@@ -104,7 +104,7 @@ def _failure(policy: ErrorPolicy, message: str) -> TidegateError:
 
 
 def _thrown(error: Exception) -> list[Any]:
-    """Return the Java exceptions behind `error`, the outermost first; none if Spark itself is gone."""
+    """Return the Java exceptions that led to `error`, the outermost first; none if Spark itself is gone."""
     found: list[Any] = []
     # pyspark keeps the exception of Java under one name, py4j under another.
     thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
@@ -117,18 +117,12 @@ def _thrown(error: Exception) -> list[Any]:
 def _java_cause(thrown: Any) -> JavaCause:
     """Return the cause for a Java object (hence Any)."""
     kind = thrown.getClass()
-    if SPARK_THROWABLE not in _interfaces(kind):
-        return JavaCause(str(kind.getName()))
-    return JavaCause(str(kind.getName()), thrown.getCondition(), thrown.getSqlState())
-
-
-def _interfaces(kind: Any) -> set[str]:
-    """Return the interfaces of a Java class and of the classes above it."""
-    names: set[str] = set()
-    while kind is not None:
-        names |= {str(one.getName()) for one in kind.getInterfaces()}
+    name = str(kind.getName())
+    while kind is not None:  # an interface of its class, or of one above it
+        if SPARK_THROWABLE in [str(one.getName()) for one in kind.getInterfaces()]:
+            return JavaCause(name, thrown.getCondition(), thrown.getSqlState())
         kind = kind.getSuperclass()
-    return names
+    return JavaCause(name)
 
 
 def _reason(thrown: Sequence[Any], otherwise: str) -> str:

@@ -65,11 +65,11 @@ def acquire(
             if unless_held:
                 refuse_held(connection, name)  # before the row is locked: its owner may be publishing
             try:
-                taken = take_over(connection, name, owner, run_id, unless_held=unless_held)
+                epoch, found = take_over(connection, name, owner, run_id, unless_held=unless_held)
             except Halt as halt:  # may be from before a field was classified
                 raise Halt(name, stored_halt(contract, halt.detail), halt.reason) from None
-        held = PostgresLease(url, contract, Holder(name, taken.epoch, owner, run_id), connection)
-        if (found := taken.halt) is not None:  # run after run has died on the batch
+        held = PostgresLease(url, contract, Holder(name, epoch, owner, run_id), connection)
+        if found is not None:  # run after run has died on the batch
             held.halt(found)
             held.close()
             raise Halt(name, found, found.error)

@@ -1,6 +1,5 @@
 """The takeover of a pipeline by a run, and the state of the run before: ended by itself, alive, or dead."""
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -13,34 +12,11 @@ from platform_defs.ledger.migrations import require_current
 from platform_defs.postgres.connection import LOCK_WAIT, Connection, application_name, queries
 
 
-@dataclass(frozen=True)
-class TakenOver:
-    """The result of a takeover: its `epoch`, and how often in a row the pending batch has failed. `died`: the run
-    before died, and is one of these failures.
-    """
-
-    epoch: int
-    failures: int = 0
-    died: bool = False
-    run_id: str | None = None  # of the run before
-
-    @property
-    def halt(self) -> KeepsFailing | None:
-        """The reason to halt at once, if the batch has ended as many runs as are tried; else None."""
-        if not self.died or self.failures < TRIES:
-            return None
-        run = f"run {self.run_id}" if self.run_id else "a run that Dagster did not start"
-        return KeepsFailing(
-            self.failures,
-            "RunDied",
-            f"the process that ran this batch died without reporting a reason ({run}): it was killed, ran out of "
-            "memory, or crashed together with Postgres. Check the logs of the run, the kernel (out of memory) and "
-            "Postgres. Give the run more memory, or correct the messages, transform or table that cause the crash",
-        )
-
-
-def take_over(connection: Connection, name: str, owner: UUID, run_id: str | None, *, unless_held: bool) -> TakenOver:
-    """Lock the pipeline's row and take epoch + 1; waits for a publication in flight, ends a stopped one.
+def take_over(
+    connection: Connection, name: str, owner: UUID, run_id: str | None, *, unless_held: bool
+) -> tuple[int, KeepsFailing | None]:
+    """Lock the pipeline's row and take epoch + 1; waits for a publication in flight, ends a stopped one. Return the
+    epoch, and the reason to halt at once, if the batch has ended as many runs as are tried.
 
     An owner still recorded, without a session, did not end by itself. Its pending batch has then failed, unless
     Postgres restarted in the meantime. Fencing a live owner is no death, nor is a fence by a migration, a settlement,
@@ -50,20 +26,20 @@ def take_over(connection: Connection, name: str, owner: UUID, run_id: str | None
     connection.execute(queries()["register_pipeline"], key)
     alive: UUID | None = None  # its sessions are ended here, since it has locked the row
     try:
-        taken, fenced = _take(connection, {**key, "alive": alive}, unless_held=unless_held)
+        epoch, halt, fenced = _take(connection, {**key, "alive": alive}, unless_held=unless_held)
     except psycopg.errors.LockNotAvailable as error:
         _refuse_replacing(connection, name, error)
         (alive,) = connection.execute(queries()["current_owner"], key).fetchone() or (None,)
         end_sessions(connection, name, alive)
         try:
-            taken, fenced = _take(connection, {**key, "alive": alive}, unless_held=unless_held)
+            epoch, halt, fenced = _take(connection, {**key, "alive": alive}, unless_held=unless_held)
         except psycopg.errors.LockNotAvailable as again:
             _refuse_replacing(connection, name, again)
             raise LedgerAway(
                 f"the ledger's row of {name} stayed locked for {LOCK_WAIT} twice; pg_locks shows by which session"
             ) from again
     end_sessions(connection, name, fenced)
-    return taken
+    return epoch, halt
 
 
 def refuse_held(connection: Connection, name: str) -> None:
@@ -82,8 +58,10 @@ def end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> N
         connection.execute(queries()["end_sessions"], {"application_name": application_name(pipeline, owner)})
 
 
-def _take(connection: Connection, key: dict[str, Any], *, unless_held: bool) -> tuple[TakenOver, UUID | None]:
-    """Try once to take over. Return the result, and the owner before."""
+def _take(
+    connection: Connection, key: dict[str, Any], *, unless_held: bool
+) -> tuple[int, KeepsFailing | None, UUID | None]:
+    """Try once to take over. Return the epoch, the reason to halt, and the owner before."""
     name: str = key["pipeline"]
     with connection.transaction():
         row = connection.execute(queries()["lock_pipeline"], key).fetchone()
@@ -96,7 +74,17 @@ def _take(connection: Connection, key: dict[str, Any], *, unless_held: bool) -> 
             refuse_held(connection, name)  # again, now that no other run can take it
         epoch, now = connection.execute(queries()["take_over"], key).fetchone() or (0, 0)
         require_current(connection)  # a migration that was in progress has fenced this run, or is seen here
-    return TakenOver(epoch, now, now > failures, run_id), fenced
+    if now <= failures or now < TRIES:  # the run before ended by itself, or the batch is tried again
+        return epoch, None, fenced
+    run = f"run {run_id}" if run_id else "a run that Dagster did not start"
+    halt = KeepsFailing(
+        now,
+        "RunDied",
+        f"the process that ran this batch died without reporting a reason ({run}): it was killed, ran out of "
+        "memory, or crashed together with Postgres. Check the logs of the run, the kernel (out of memory) and "
+        "Postgres. Give the run more memory, or correct the messages, transform or table that cause the crash",
+    )
+    return epoch, halt, fenced
 
 
 def _refuse_replacing(connection: Connection, name: str, error: psycopg.Error) -> None:

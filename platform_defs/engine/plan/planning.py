@@ -78,7 +78,9 @@ def decide(
     keyed = contract.row_table.disposition == "upsert"
     added = next_added(positions, view) if keyed else first_positions(positions, view)
     every = (*note_ends(positions, view), *added) if added else tuple(positions)
-    if (halt := _halt(contract.pipeline, added, view)) is not None:
+    try:
+        offsets.check_positions(contract.pipeline, added, view)
+    except Halt as halt:  # the partitions to be added cannot be read from their start
         return BatchPlan(view, every, added=tuple(added), halt=halt)
     chosen = old_before_new(every, view) if keyed else every
     if contract.publication == "direct":
@@ -93,15 +95,6 @@ def decide(
         added=tuple(added),
         waiting=waiting,
     )
-
-
-def _halt(pipeline: str, added: Sequence[Position], view: TopicView) -> Halt | None:
-    """Return the halt if the partitions to be added cannot be read from their start."""
-    try:
-        offsets.check_positions(pipeline, added, view)
-    except Halt as halt:
-        return halt
-    return None
 
 
 def first_positions(positions: Sequence[Position], view: TopicView) -> list[Position]:

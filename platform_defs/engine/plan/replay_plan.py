@@ -167,10 +167,6 @@ def refuse_impossible_replay(contract: Contract, history: History, view: TopicVi
             "reproduce",
             field=contract.pipeline,
         )
-    _refuse_deleted_messages(contract, history, view, later)
-
-
-def _refuse_deleted_messages(contract: Contract, history: History, view: TopicView, later: str) -> None:
     lows = {number: held.low for number, held in view.partitions.items()}
     gone = [
         PartitionSpan(item.partition, item.from_offset, lows[item.partition])
