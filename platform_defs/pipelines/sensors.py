@@ -6,7 +6,7 @@ run_key: Dagster deduplicates those forever, so a failed run could never be star
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -116,18 +116,22 @@ def look(
             instance.add_run_tags(run_id, {LEAVE: why})
     pause = partial(restart_pause, instance, ledger_id, definitions, now)
     most = most_at_once(instance, [item.contract for item in seen])
-    found = start(due_later, waits, for_now, most, now, names)
-    found = _both(found, keep_one(wanting, waits, for_good, pause, now, names))
+    found = (
+        start(due_later, waits, for_now, most, now, names),
+        keep_one(wanting, waits, for_good, pause, now, names),
+    )
     busy = {name for item in others for name in selected(item.dagster_run, contracts)}
     free = [
         (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
     ]
     requests = [
-        item.with_replaced_attrs(tags={**item.tags, **tags_of_ledger(ledger_id)}) for item in found.run_requests or ()
+        item.with_replaced_attrs(tags={**item.tags, **tags_of_ledger(ledger_id)})
+        for item in found
+        if isinstance(item, dg.RunRequest)
     ]
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=found.skip_reason,
+        skip_reason=None if requests else "; ".join(item for item in found if isinstance(item, str) and item),
         cursor=to_cursor(waits),
         asset_events=stale_halt_checks(instance, free),
     )
@@ -160,6 +164,12 @@ class Working:
             return False  # it has just started, or is about to
         return waited > STARVED or (waited > STUCK and self.idle > STUCK)
 
+    def tags(self, why: str) -> dict[str, str]:
+        """Return the tags of a run that is started now."""
+        tags = {STARTED_FOR: why[:1000], DEFINITIONS: self.definitions}  # an index of Dagster's bounds a tag
+        working_ones = beside(self.scheduled, self.definitions)
+        return tags | ({BESIDE: " ".join(working_ones)} if working_ones else {})
+
 
 def at_work(
     records: Sequence[RunRecord], contracts: Sequence[Contract], definitions: str, idle: float, now: float
@@ -187,13 +197,8 @@ def restart_pause(instance: DagsterInstance, ledger_id: str | None, definitions:
     filters = RunsFilter(tags=tags, statuses=ENDED)
     ended = instance.get_run_records(filters, limit=TRIES)
     failed = [*takewhile(lambda record: record.dagster_run.status == DagsterRunStatus.FAILURE, ended)]
-    return pause_after([_from_to(record, now) for record in failed], now)
-
-
-def _from_to(record: RunRecord, now: float) -> tuple[float, float]:
-    """Return start and end of a run that has ended. If its process did not start, the end is both."""
-    end = record.end_time or now
-    return record.start_time or end, end
+    # Start and end of each. If its process did not start, the end is both.
+    return pause_after([(run.start_time or run.end_time or now, run.end_time or now) for run in failed], now)
 
 
 def pause_after(failed: Sequence[tuple[float, float]], now: float) -> float:
@@ -208,7 +213,7 @@ def pause_after(failed: Sequence[tuple[float, float]], now: float) -> float:
 
 def keep_one(
     seen: Sequence[Seen], waits: Waits, working: Working, pause: Callable[[], float], now: float, names: str = ""
-) -> dg.SensorResult | None:
+) -> dg.RunRequest | str | None:
     """Return a run request for the pipelines whose latency is a few seconds, if no run stays for them; or the reason
     why there is none. None if there are no such pipelines.
 
@@ -217,61 +222,40 @@ def keep_one(
     if not seen:
         return None
     if all(item.status.state == "halted" for item in seen):
-        return dg.SensorResult(
-            skip_reason=f"{plural(len(seen), 'low-latency pipeline')}: each is halted until a user resolves it"
-        )
+        return f"{plural(len(seen), 'low-latency pipeline')}: each is halted until a user resolves it"
     due = [item for item in seen if isinstance(_decided(item, waits, working, now), Due)]
-    late = [item for item in due if working.is_stuck(_waited(item, waits, now))]
+    since = {name: waiting.since for name, waiting in waits.items()}
+    late = [
+        item for item in due if working.is_stuck(now - _should_have_begun(item, since.get(item.contract.pipeline, now)))
+    ]
     if working.looks_itself and not (late and len(working.scheduled) < RUNS):
-        return dg.SensorResult(
-            skip_reason=f"{plural(len(seen), 'pipeline')} with low latency: a continuous run reads them"
-        )
+        return f"{plural(len(seen), 'pipeline')} with low latency: a continuous run reads them"
     if (seconds := pause()) > 0:
-        return dg.SensorResult(skip_reason=f"the continuous run has failed and restarts in {seconds:.0f} s")
+        return f"the continuous run has failed and restarts in {seconds:.0f} s"
     pipelines = [item.contract.pipeline for item in seen]
     why = f"a latency of less than {CONTINUOUS_BELOW:.0f} s: {', '.join(pipelines)}"
-    tags = {STARTED_FOR: why[:1000], DEFINITIONS: working.definitions, CONTINUOUS: IT_STAYS}
-    if working_ones := beside(working.scheduled, working.definitions):
-        tags[BESIDE] = " ".join(working_ones)
+    tags = {**working.tags(why), CONTINUOUS: IT_STAYS}
     config = {"ops": {f"{names}{CONTINUOUS_OP}": {"config": {"pipelines": pipelines}}}}
-    request = dg.RunRequest(job_name=f"{names}{CONTINUOUS_JOB}", run_config=config, tags=tags)
-    return dg.SensorResult(run_requests=[request])
-
-
-def _waited(item: Seen, waits: Waits, now: float) -> float:
-    """Return the seconds since a run should have taken the pipeline up."""
-    known = waits.get(item.contract.pipeline)
-    return now - _should_have_begun(Due(item.contract.pipeline, known.since if known else now, ""), item)
-
-
-def _both(first: dg.SensorResult, second: dg.SensorResult | None) -> dg.SensorResult:
-    """Merge two results: return both of their requests, or else both of their reasons."""
-    if second is None:
-        return first
-    requests = [*(first.run_requests or []), *(second.run_requests or [])]
-    if requests:
-        return dg.SensorResult(run_requests=requests)
-    message = [item.skip_reason.skip_message or "" for item in (first, second) if item.skip_reason]
-    return dg.SensorResult(skip_reason="; ".join(filter(None, message)))
+    return dg.RunRequest(job_name=f"{names}{CONTINUOUS_JOB}", run_config=config, tags=tags)
 
 
 def start(
     seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: float, names: str = ""
-) -> dg.SensorResult:
+) -> dg.RunRequest | str:
     """Return a run request, or the reason why there is none. `most`: runs at once."""
     decided = {item.contract.pipeline: _decided(item, waits, working, now) for item in seen}
     due = sorted((item for item in decided.values() if isinstance(item, Due)), key=lambda item: item.since)
     if not due:
-        return dg.SensorResult(skip_reason=_reasons({name: str(reason) for name, reason in decided.items()}))
+        return _reasons({name: str(reason) for name, reason in decided.items()})
+    are_due = f"{_first_three([item.pipeline for item in due])} {'is' if len(due) == 1 else 'are'} due"
     if working.runs >= most:
-        return dg.SensorResult(skip_reason=f"{_names(due)} due, but no more runs may start: {working.runs} in progress")
+        return f"{are_due}, but no more runs may start: {working.runs} in progress"
     by_name = {item.contract.pipeline: item for item in seen}
-    late = [item for item in due if working.is_stuck(now - _should_have_begun(item, by_name[item.pipeline]))]
+    late = [item for item in due if working.is_stuck(now - _should_have_begun(by_name[item.pipeline], item.since))]
     if working.looks_itself and not late:
-        what = "it" if len(due) == 1 else "them"
-        return dg.SensorResult(skip_reason=f"{_names(due)} due; the current run will read {what}")
+        return f"{are_due}; the current run will read {'it' if len(due) == 1 else 'them'}"
     chosen = (late if working.looks_itself else due)[:MOST]
-    return dg.SensorResult(run_requests=[_request(chosen, seen, working, f"{names}{DRAIN_JOB}")])
+    return _request(chosen, by_name, working, f"{names}{DRAIN_JOB}")
 
 
 def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | str:
@@ -283,30 +267,27 @@ def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | st
     return decide(item, waits.get(name), now)
 
 
-def _should_have_begun(item: Due, seen: Seen) -> float:
-    """Return when a run should have taken the pipeline up: after its latency, and the back-off after a failure."""
+def _should_have_begun(seen: Seen, since: float) -> float:
+    """Return when a run should have taken up a pipeline that has waited `since` then: after its latency, and the
+    back-off after a failure.
+    """
     retry_at = seen.status.retry_at
-    return max(item.since + seen.contract.limits.lag_seconds, retry_at.timestamp() if retry_at else 0.0)
+    return max(since + seen.contract.limits.lag_seconds, retry_at.timestamp() if retry_at else 0.0)
 
 
-def _request(due: Sequence[Due], seen: Sequence[Seen], working: Working, job: str) -> dg.RunRequest:
+def _request(due: Sequence[Due], seen: Mapping[str, Seen], working: Working, job: str) -> dg.RunRequest:
     """Return a run for these. Their checks are not selected: those of a batch that is not read would be shown as
     skipped.
     """
-    contracts = {item.contract.pipeline: item.contract for item in seen}
-    keys = [key for item in due for key in table_keys(contracts[item.pipeline])]
-    why = _reasons({item.pipeline: item.reason for item in due})
-    tags = {STARTED_FOR: why[:1000], DEFINITIONS: working.definitions}  # an index of Dagster's bounds a tag
-    if working_ones := beside(working.scheduled, working.definitions):
-        tags[BESIDE] = " ".join(working_ones)
+    keys = [key for item in due for key in table_keys(seen[item.pipeline].contract)]
+    tags = working.tags(_reasons({item.pipeline: item.reason for item in due}))
     if len(due) == 1:
         tags[PIPELINE_TAG] = due[0].pipeline
     return dg.RunRequest(job_name=job, asset_selection=keys, asset_check_keys=[], tags=tags)
 
 
-def _names(due: Sequence[Due]) -> str:
-    more = f" and {len(due) - 3} more" if len(due) > 3 else ""
-    return f"{', '.join(item.pipeline for item in due[:3])}{more} {'is' if len(due) == 1 else 'are'}"
+def _first_three(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _reasons(reasons: dict[str, str]) -> str:
@@ -315,6 +296,6 @@ def _reasons(reasons: dict[str, str]) -> str:
     for name, reason in reasons.items():
         by_reason.setdefault(reason, []).append(name)
     return "; ".join(
-        f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}: {reason}"
+        f"{_first_three(names)}: {reason}"
         for reason, names in sorted(by_reason.items(), key=lambda item: -len(item[1]))[:20]
     )

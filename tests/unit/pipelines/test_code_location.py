@@ -183,11 +183,11 @@ def test_the_runs_that_the_sensor_requests_are_of_jobs_with_the_names() -> None:
     item = replace(seen("a"), contract=contract)
     placed = compose([Pipeline(item.contract)], prefix=["eu"], names="tidegate_eu_")
     idle, waits = Working(0, frozenset(), (), "digest", 0.0), {"a": Waiting(NOW - 9, 0)}
-    for found in (
+    for request in (
         start([item], waits, idle, 1, NOW, "tidegate_eu_"),
         keep_one([item], waits, idle, lambda: 0.0, NOW, "tidegate_eu_"),
     ):
-        (request,) = (found.run_requests if found else None) or []
+        assert isinstance(request, dg.RunRequest)
         assert request.job_name is not None
         assert dg.validate_run_config(placed.resolve_job_def(request.job_name), request.run_config)
         run = dg.DagsterRun(

@@ -58,7 +58,7 @@ def kept(
 ) -> Sequence[dg.RunRequest]:
     waits = {item.contract.pipeline: Waiting(NOW - waited, 0) for item in pipelines}
     found = keep_one(pipelines, waits, Working(len(runs), frozenset(), runs, "digest", idle), lambda: pause, NOW)
-    return (found.run_requests if found else None) or []
+    return [found] if isinstance(found, dg.RunRequest) else []
 
 
 STAYS = ScheduledRun("r", READY + 1, "digest")

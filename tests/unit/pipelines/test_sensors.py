@@ -56,7 +56,7 @@ def asked(
     waits = {name: Waiting(NOW - seconds, 0) for name, seconds in waited.items()}
     working = Working(len(runs) + len(by_hand), frozenset(by_hand), runs, "digest", idle)
     found = start(pipelines, waits, working, 2, NOW)
-    return found.run_requests or [], str(found.skip_reason.skip_message if found.skip_reason else "")
+    return ([], found) if isinstance(found, str) else ([found], "")
 
 
 def test_one_run_is_asked_for_all_that_is_due_the_oldest_first_and_without_checks() -> None:
