@@ -13,15 +13,18 @@ from typing import Any
 
 import dagster as dg
 import psutil
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import SensorInstigatorData
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.storage.tags import SENSOR_NAME_TAG
 from sqlalchemy import tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.dagster.keys import BESIDE, FAILED, HANDS_OVER, LEAVE
+from platform_defs.dagster.keys import BESIDE, FAILED, HANDS_OVER, LAG_SENSOR, LEAVE
 from platform_defs.dagster.run_session import LEDGER_TAG
 from platform_defs.dagster.runs import asked_by_hand, live, location_of, report_dead, scheduled, stays
 from platform_defs.dagster.storage import STORAGE_AWAY
@@ -32,9 +35,9 @@ from platform_defs.pipelines.reporting.halts import halt_metadata
 from platform_defs.pipelines.scheduler.continuous import Continuous, RunBudget, SchedulerInputs
 from platform_defs.pipelines.scheduler.rounds import MAX_CONCURRENT_TURNS, in_rounds
 from platform_defs.pipelines.scheduler.run_policy import EverythingThere, OtherRuns, WhatIsDue
-from platform_defs.pipelines.scheduler.sensor_cursor import sensor_waits
 from platform_defs.pipelines.scheduler.survey import Survey
 from platform_defs.pipelines.scheduler.turns import Turns
+from platform_defs.pipelines.scheduler.waiting import Waits, from_cursor
 from platform_defs.spark.resource import SparkResource
 from platform_defs.stack.endpoints import connection
 
@@ -108,6 +111,20 @@ def _policy(
     return WhatIsDue(ours, first, sensor_waits(context.instance, context.run), survey.look, others)
 
 
+def sensor_waits(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Waits:
+    """Return since when each pipeline has been waiting, as of the last tick of the sensor that started the run; empty
+    if it has had none. Another code location may have a sensor of the same name.
+    """
+    location = location_of(run)
+    if location is None:  # not started by a daemon
+        return {}
+    name = run.tags.get(SENSOR_NAME_TAG, LAG_SENSOR)
+    for state in instance.all_instigator_state(repository_selector_id=location, instigator_type=InstigatorType.SENSOR):
+        if state.instigator_name == name and isinstance(state.instigator_data, SensorInstigatorData):
+            return from_cursor(state.instigator_data.cursor)
+    return {}
+
+
 def _continuous(
     context: dg.OpExecutionContext, contracts: Sequence[Contract], survey: Survey, turns: Turns
 ) -> dict[str, Exception]:
@@ -158,13 +175,9 @@ def ends_with(
     """Return the failure of the run; None if it ends well. A run that was to stay, and whose Spark ended before any
     turn failed, must fail: then the next one starts after a pause, and the failure is visible.
     """
-    if failures:
-        return _failure(failures, taken)
-    return dg.Failure(ENDED, allow_retries=False) if spark_ended and staying else None
-
-
-def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Failure:
-    """Return the failure of the run, with each pipeline's sentence. No retry: the sensor starts the next run."""
+    if not failures:
+        return dg.Failure(ENDED, allow_retries=False) if spark_ended and staying else None
+    # With each pipeline's sentence. No retry: the sensor starts the next run.
     if len(failures) == 1 and len(taken) == 1:
         (error,) = failures.values()
         return dg.Failure(_sentence(error), _metadata(error), allow_retries=False)

@@ -20,7 +20,7 @@ from platform_defs.dagster.keys import (
     STARTED_FOR,
     job_tag,
 )
-from platform_defs.pipelines.drain import other_runs
+from platform_defs.pipelines.drain import other_runs, sensor_waits
 from platform_defs.pipelines.scheduler.handover import (
     HANDOVER,
     READY,
@@ -31,7 +31,6 @@ from platform_defs.pipelines.scheduler.handover import (
     to_leave,
 )
 from platform_defs.pipelines.scheduler.run_policy import OtherRuns
-from platform_defs.pipelines.scheduler.sensor_cursor import sensor_waits
 from platform_defs.pipelines.scheduler.waiting import Waiting, to_cursor
 from platform_defs.settings.contracts import find_contract
 from tests.support.replays import doubled
