@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -48,11 +47,13 @@ def broken_assets(broken: Sequence[BrokenContract], prefix: Sequence[str] = ()) 
     found = dict[dg.AssetKey, BrokenAsset]()
     for number, item in enumerate(broken):
         table = item.contract.row_table.name if item.contract else None
-        key = table_key(table) if table and claims[table] == 1 else _file_key(item.path)
-        key = dg.AssetKey([*prefix, *key.path])
+        file = (item.path.parent.parent.name, item.path.parent.name, item.path.name)
+        words = [re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in file]
+        key = dg.AssetKey([*prefix, *(table_key(table).path if table and claims[table] == 1 else words)])
         if key in found:  # two files whose names differ in characters that Dagster rejects
             key = dg.AssetKey([*key.path[:-1], f"{key.path[-1]}_{number}"])
-        found[key] = BrokenAsset(key, f"broken_{number}", _word(item.path.parent.name), item)
+        group = re.sub(r"[^A-Za-z0-9_]", "_", item.path.parent.name)  # a name that Dagster accepts
+        found[key] = BrokenAsset(key, f"broken_{number}", group, item)
     return list(found.values())
 
 
@@ -138,13 +139,3 @@ def _metadata(shown: BrokenAsset) -> dict[str, Any]:
     line = None if error.line is None else str(error.line)  # a text: Dagster would plot a number
     place = {"file": error.file or str(shown.broken.path), "line": line, "field": error.field}
     return {name: value for name, value in place.items() if value is not None}
-
-
-def _file_key(path: Path) -> dg.AssetKey:
-    parts = (path.parent.parent.name, path.parent.name, path.name)
-    return dg.AssetKey([re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in parts])
-
-
-def _word(text: str) -> str:
-    """Return `text` as a group name that Dagster accepts."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", text)

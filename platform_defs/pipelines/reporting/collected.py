@@ -7,9 +7,13 @@ The ledger has each batch. If the run dies before it reports what is collected h
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from platform_defs.engine.ports.schema_ports import summed
 from platform_defs.ledger.published import Published, RowChanges
+from platform_defs.offsets import whole_spans
+
+KEY = attrgetter("contract_version", "contract_digest", "registry")  # alike in all batches of a group
 
 
 def groups(batches: Iterable[Published]) -> list[list[Published]]:
@@ -19,13 +23,13 @@ def groups(batches: Iterable[Published]) -> list[list[Published]]:
     found: list[list[Published]] = []
     at: dict[int, int] = {}
     for batch in batches:
-        starts = _first(batch)
-        goes_on = found and _group_key(found[-1][-1]) == _group_key(batch)
-        if not goes_on or any(at.get(partition, start) != start for partition, start in starts.items()):
+        spans = whole_spans(batch.ranges)
+        goes_on = found and KEY(found[-1][-1]) == KEY(batch)
+        if not goes_on or any(at.get(span.partition, span.from_offset) != span.from_offset for span in spans):
             found.append([])
             at = {}
         found[-1].append(batch)
-        at |= _next(batch)
+        at |= {span.partition: span.until_offset for span in spans}
     return found
 
 
@@ -60,21 +64,3 @@ def changes(batches: Sequence[Published]) -> RowChanges | None:
     """Return what all of them have changed in the table of an upsert; None if one of them is unknown."""
     counts = [batch.changes for batch in batches if batch.changes is not None]
     return sum(counts, RowChanges(0, 0)) if len(counts) == len(batches) else None
-
-
-def _group_key(batch: Published) -> tuple[str, str | None, str]:
-    return batch.contract_version, batch.contract_digest, batch.registry
-
-
-def _first(batch: Published) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for item in batch.ranges:
-        found[item.partition] = min(item.from_offset, found.get(item.partition, item.from_offset))
-    return found
-
-
-def _next(batch: Published) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for item in batch.ranges:
-        found[item.partition] = max(item.until_offset, found.get(item.partition, 0))
-    return found

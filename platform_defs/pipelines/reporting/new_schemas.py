@@ -63,25 +63,21 @@ def observation(
             "contract_version": contract.version,
             "batch_id": str(batch.batch_id),
             **({"subject": places[0][0], "version": places[0][1]} if places else {}),
-            **_compared(contract, schema, named),
+            **({"fits": "it is a key schema"} if named.part == "key" else _compared(contract, schema)),
         },
     )
 
 
-def _compared(contract: Contract, schema: WriterSchema, named: SchemaCount) -> dict[str, Any]:
-    """Return its comparison with the contract, if it is a schema of values."""
-    if named.part == "key":
-        return {"fits": "it is a key schema"}
-    return {"fits": misfit(contract, schema) or "yes", **_fields(contract, schema)}
-
-
-def _fields(contract: Contract, schema: WriterSchema) -> dict[str, Any]:
+def _compared(contract: Contract, schema: WriterSchema) -> dict[str, Any]:
+    """Return the comparison of a schema of values with the contract."""
+    fits = misfit(contract, schema) or "yes"
     try:
         fields = fields_of(schema, contract.wire.record)
     except (SchemaNotCompatible, ValueError, RecursionError):
-        return {}
+        return {"fits": fits}
     found = difference(contract, fields)
     return {
+        "fits": fits,
         "dagster/column_schema": dg.TableSchema(columns=[_column(item) for item in fields]),
         "fields_unknown_to_the_contract": len(found.unknown),
         "fields_missing_in_the_schema": ", ".join(item.place for item in found.missing) or "none",

@@ -23,7 +23,6 @@ from platform_defs.contract.redaction import stored_checks
 from platform_defs.dagster.run_session import runs_with_session
 from platform_defs.dagster.runs import scheduled
 from platform_defs.dagster.storage import STORAGE_AWAY
-from platform_defs.engine.batch import RunContext
 from platform_defs.errors import GateFailed, LedgerAway, PipelineHeld, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.groups.own_groups import progress_group
@@ -66,7 +65,7 @@ class Reporter:
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = self.dead_letters = 0
         self._named: set[SchemaCount] = set()  # with 0 messages: schemas that are not new any more
-        self._run_context: RunContext | None = None
+        self._begun = False
         self._not_halted_shown = False
         self._collected = deque[Published]()
         self._tallied = deque[int](maxlen=MAX_UNREPORTED)
@@ -74,14 +73,9 @@ class Reporter:
         self._at: Mapping[int, int] = {}
         self._progress: tuple[float, Mapping[int, int]] = (time.monotonic(), {})
 
-    @property
-    def run_context(self) -> RunContext:
-        assert self._run_context is not None  # noqa: S101  # a turn is being taken
-        return self._run_context
-
-    def begin(self, run_context: RunContext) -> None:
+    def begin(self) -> None:
         """Begin a turn. The first turn reports the batches that an earlier run committed and did not report."""
-        first, self._run_context = self._run_context is None, run_context
+        first, self._begun = not self._begun, True
         if first:
             with self._reporting:
                 self._with_warning(self._report_earlier)
@@ -96,7 +90,11 @@ class Reporter:
         except PipelineHeld:
             raise  # it is the other run's to report
         except BaseException:
-            self._report_halt()
+            try:
+                check = not_halted(self.contract, self.ledger.status(self.contract.pipeline))
+                self._not_halted_shown = self._log(check) and check.passed
+            except TidegateError as error:
+                self.context.log.warning(f"could not find out whether {self.contract.pipeline} is halted: {error}")
             raise
         if not self._not_halted_shown:  # a turn went well: the pipeline is not halted
             self._not_halted_shown = self._log(not_halted(self.contract, PipelineStatus(self.contract.pipeline)))
@@ -122,12 +120,11 @@ class Reporter:
             self._collected.extendleft(reversed(unreported[-MAX_UNREPORTED:]))  # the next run reports the others
         self._tell_others()
 
-    def gate_failed(self, failed: GateFailed) -> None:
+    def gate_failed(self, failed: GateFailed, batch_id: int) -> None:
         """Report every check of a batch that was not published, the failed ones with their samples."""
         with self._reporting:
-            pending = self.run_context.ledger.pending()
             for result in failed.results:
-                self._tally(result, pending.batch_id if pending else 0, published=False)
+                self._tally(result, batch_id, published=False)
             for result in failed.results:
                 self._log_check(result)
 
@@ -185,7 +182,12 @@ class Reporter:
         count = len(batches) if self._collects else None
         logged = [self._log(event) for event in materializations(self.contract, batch, lag, counts, count)]
         for each in batches:
-            self._tally_once(each)
+            if each.batch_id in self._tallied:  # it is reported again
+                continue
+            for result in each.checks:
+                self._tally(result, each.batch_id)
+            self.dead_letters += each.dead_letters
+            self._tallied.append(each.batch_id)
         to_show = {  # passed again: reported at the end
             (result.table, result.name): result for result in batch.checks if self.batches == 0 or not result.passed
         }
@@ -206,29 +208,12 @@ class Reporter:
         self._named |= named
         return found
 
-    def _tally_once(self, batch: Published) -> None:
-        """Tally the checks of a batch, but not again if it is reported again."""
-        if batch.batch_id in self._tallied:
-            return
-        for result in batch.checks:
-            self._tally(result, batch.batch_id)
-        self.dead_letters += batch.dead_letters
-        self._tallied.append(batch.batch_id)
-
     def _tally(self, result: CheckResult, batch_id: int, *, published: bool = True) -> None:
         tally = self.tallies.setdefault((result.table, result.name), Tally(result))
         tally.add(result, batch_id, published=published)
 
     def _log_check(self, result: CheckResult) -> bool:
         return self._log(evaluation(self.contract, self.tallies[result.table, result.name]))
-
-    def _report_halt(self) -> None:
-        try:
-            found = not_halted(self.contract, self.ledger.status(self.contract.pipeline))
-        except TidegateError as error:
-            self.context.log.warning(f"could not find out whether {self.contract.pipeline} is halted: {error}")
-            return
-        self._not_halted_shown = self._log(found) and found.passed
 
     def _log(self, event: dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation) -> bool:
         """Log an event to Dagster. Return False if its storage did not answer: the next run is to try again."""

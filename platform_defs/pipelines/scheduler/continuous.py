@@ -168,22 +168,15 @@ class Continuous:
         return min(RETRY * 2 ** min(failed - 1, 10), MAX_RETRY)
 
     def _in_order(self, taken: set[str]) -> Sequence[str]:
-        free = self._free(self._unread - taken) or self._free(self._to_report() - taken)
-        wanted = sorted(free, key=lambda name: self._last.get(name, 0.0))
+        to_report = set[str]()  # batches of an earlier run: they wait until no pipeline has unread messages
+        if self._unreported and self._away_since is None:
+            known = {name for name, item in self._known.items() if isinstance(item.view, TopicView)}
+            to_report = self._unreported & known
+        free = ([name for name in names - taken if self.rests(name) == 0.0] for names in (self._unread, to_report))
+        wanted = sorted(next(filter(None, free), ()), key=lambda name: self._last.get(name, 0.0))
         if self._one_turn:
             return [] if taken else wanted[:1]
         return wanted
-
-    def _free(self, names: Iterable[str]) -> Sequence[str]:
-        return [name for name in names if self.rests(name) == 0.0]
-
-    def _to_report(self) -> set[str]:
-        """Return the pipelines with unreported batches of an earlier run: they wait until none has unread messages."""
-        if not self._unreported or self._away_since is not None:
-            return set()
-        return {
-            name for name in self._unreported if name in self._known and isinstance(self._known[name].view, TopicView)
-        }
 
     def _refresh(self, taken: set[str]) -> None:
         """Poll everything, or the ends alone, if it is time."""
@@ -198,18 +191,14 @@ class Continuous:
                 self._poll(taken)
                 rest = max(rest, POLL_PAUSE_FACTOR * (time.monotonic() - now))
         except (LedgerAway, BrokerAway, *STORAGE_AWAY) as away:
-            self._put_off(away, now)
+            self._away_since = self._away_since if self._away_since is not None else now
+            self._unread.clear()  # not tried until the next poll, in a second
+            self._next_full_poll = self._next_offset_poll = time.monotonic() + 1.0
+            if now - self._away_since > AWAY:
+                self._away = away
         else:
             self._away_since = None
             self._next_offset_poll = time.monotonic() + rest
-
-    def _put_off(self, away: Exception, now: float) -> None:
-        """Try again in a second; the pipelines known to have unread messages are not tried meanwhile."""
-        self._away_since = self._away_since if self._away_since is not None else now
-        self._unread.clear()
-        self._next_full_poll = self._next_offset_poll = time.monotonic() + 1.0
-        if now - self._away_since > AWAY:
-            self._away = away
 
     def _look(self, taken: set[str]) -> None:
         began = time.monotonic()

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Budget, drain
+from platform_defs.engine.batch import Budget, RunContext, drain
 from platform_defs.engine.plan.budget import Spent
 from platform_defs.engine.plan.planning import is_full
 from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError, TransformChanged
@@ -74,7 +74,11 @@ class Turns:
         it.
         """
         pipeline, run_id = self._pipelines[name], self._context.run.run_id
-        reporter = self._reporter(pipeline)
+        if name not in self._reporters:  # one in the run, which sums up the results of all turns
+            self._reporters[name] = Reporter(
+                self._context, pipeline.contract, self._ledger, self._endpoints, collects=self._stays
+            )
+        reporter = self._reporters[name]
         self._alone_since.pop(name, None)  # it has waited: now the others do
         try:
             with (
@@ -83,9 +87,9 @@ class Turns:
                     pipeline, self._endpoints, self._session, run_id, ledger=self._ledger, unless_held=True
                 ) as run_context,
             ):
+                reporter.begin()
                 limit = replace(run_context.limit, stopped=self._stopped.is_set)
-                reporter.begin(replace(run_context, limit=limit))
-                return self._drained(pipeline, reporter)
+                return self._drained(pipeline, replace(run_context, limit=limit), reporter)
         except PipelineHeld:
             time.sleep(AGAIN)
             raise
@@ -145,19 +149,20 @@ class Turns:
             for reporter in reporters:
                 reporter.report_collected(every=len(reporters) * EACH)
 
-    def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
+    def _drained(self, pipeline: Pipeline, run_context: RunContext, reporter: Reporter) -> Turned:
         share, read = Spent(SHARE), in_small_batches(pipeline) if self._stays else pipeline
         try:
-            with closing(drain(read, reporter.run_context, self._share())) as drained:
+            with closing(drain(read, run_context, self._share())) as drained:
                 for published in drained:
                     reporter.published(published)
                     share.begun += 1
                     if self._stopped.is_set() or not self._goes_on(published, pipeline.contract, share):
                         break
         except GateFailed as failed:
-            reporter.gate_failed(failed)
+            pending = run_context.ledger.pending()
+            reporter.gate_failed(failed, pending.batch_id if pending else 0)
             raise
-        at = {item.partition: item.next_offset for item in reporter.run_context.ledger.positions()}
+        at = {item.partition: item.next_offset for item in run_context.ledger.positions()}
         reporter.turn_ended(at)
         if not share.begun and not self._stays:
             self._context.log.info(f"{pipeline.name}: nothing to read in {pipeline.contract.topic}")
@@ -181,14 +186,6 @@ class Turns:
         if self._stays:
             return not self.others_waiting()
         return _may_leave_more(published, contract) and (share.may_begin() or not self.others_waiting())
-
-    def _reporter(self, pipeline: Pipeline) -> Reporter:
-        """Return the run's reporter of a pipeline: it sums up the results of all of its turns."""
-        if pipeline.name not in self._reporters:
-            self._reporters[pipeline.name] = Reporter(
-                self._context, pipeline.contract, self._ledger, self._endpoints, collects=self._stays
-            )
-        return self._reporters[pipeline.name]
 
     def _session(self) -> SparkSession:
         with self._starting:  # two first batches at once start one session
