@@ -111,10 +111,20 @@ class Replay:
         return trying(self._build_and_compare, from_batch, say)
 
     def _build_and_compare(self, from_batch: int, say: Say) -> Shown:
+        """Compare in one snapshot, in which both are at the same offsets. Raises _Moved if they are not."""
         history = self._history(from_batch)
         replay_id = self._build(history, say)
         say("comparing")
-        return self._compare(replay_id, history)
+        with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            if self._replacement.apart(connection):
+                raise _Moved(
+                    f"{self.live.name} reads its topic faster than the replay can follow. Try again once the "
+                    "pipeline has caught up"
+                )
+            read = self._replays.messages_read(self._built.name)
+            replay_plan.refuse_other_messages(self.live.contract, history, read)
+            return Shown(replay_id, history, self._replacement.differences(connection, history))
 
     def _put_in_place(self, from_batch: int, reason: str, who: str, say: Say) -> Shown:
         """Swap the tables in, as the pipeline's owner, so that no other run moves its positions."""
@@ -249,19 +259,6 @@ class Replay:
                 context.ledger.add_positions(starts, starts)
             events = InTheNameOf(context.lineage, self.live.contract)
             yield replace(context, lineage=events)
-
-    def _compare(self, replay_id: int, history: History) -> Shown:
-        """Compare in one snapshot, in which both are at the same offsets. Raises _Moved if they are not."""
-        with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            if self._replacement.apart(connection):
-                raise _Moved(
-                    f"{self.live.name} reads its topic faster than the replay can follow. Try again once the "
-                    "pipeline has caught up"
-                )
-            read = self._replays.messages_read(self._built.name)
-            replay_plan.refuse_other_messages(self.live.contract, history, read)
-            return Shown(replay_id, history, self._replacement.differences(connection, history))
 
     @property
     def _ledger(self) -> Ledger:

@@ -95,8 +95,9 @@ class BuiltBeside:
 
     def drop_tables(self, connection: Connection) -> bool:
         """Drop the shadow schemas, with everything in them. Return False if there are none."""
-        found = [schema for schema in self._schemas if self._is_ours(connection, schema)]
-        for schema in found:
+        asked = "SELECT nspname FROM pg_namespace WHERE nspname = ANY(%s) AND obj_description(oid, 'pg_namespace') = %s"
+        found = connection.execute(asked, [self._schemas, self.built.name]).fetchall()
+        for (schema,) in sorted(found):
             connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
         return bool(found)
 
@@ -190,10 +191,6 @@ class BuiltBeside:
                 else f"there is a schema {schema} that is not a replay's: rename it and try again",
                 field=schema,
             )
-
-    def _is_ours(self, connection: Connection, schema: str) -> bool:
-        asked = "SELECT obj_description(to_regnamespace(%s), 'pg_namespace')"
-        return connection.execute(asked, [schema]).fetchone() == (self.built.name,)
 
     @property
     def _schemas(self) -> list[str]:
