@@ -172,30 +172,26 @@ def _migrate(connection: Connection) -> tuple[str, ...]:
 
 @contextmanager
 def _rights_explained(connection: Connection) -> Generator[None]:
-    """Raise BadInput, which says who has to do what, if Postgres refuses for lack of a right."""
+    """Raise BadInput, which says who has to do what, if Postgres refuses for lack of a right: the
+    database's owner grants, or the ledger's owner migrates.
+    """
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
         if refused_by_owner(error):
             raise
-        raise _not_allowed(connection, str(error).strip()) from error
-
-
-def _not_allowed(connection: Connection, message: str) -> BadInput:
-    """Return the remedy for Postgres' refusal: the database's owner grants, or the ledger's owner migrates."""
-    user, database = connection.info.user, connection.info.dbname
-    asked = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'tidegate'"
-    (owner,) = connection.execute(asked).fetchone() or (None,)
-    if owner is not None and owner != user:
-        return BadInput(
-            f"{user} may not read or upgrade the ledger in {database} ({message}), which belongs to {owner}. As "
-            f"{owner}, run tidegate migrate, then execute the output of tidegate rights --owner {owner} "
-            f"--publisher {user} (or, for read-only access, --reader {user})",
-            field="TIDEGATE_POSTGRES_URL",
+        user, database, message = connection.info.user, connection.info.dbname, str(error).strip()
+        asked = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'tidegate'"
+        (owner,) = connection.execute(asked).fetchone() or (None,)
+        remedy = (
+            f"{user} may not create the ledger in {database} ({message}). As an administrator: GRANT CREATE, TEMPORARY "
+            f'ON DATABASE "{database}" TO "{user}"; or, instead of CREATE, make it the owner of the schemas: CREATE '
+            f'SCHEMA tidegate AUTHORIZATION "{user}", and the same for tidegate_staging'
         )
-    return BadInput(
-        f"{user} may not create the ledger in {database} ({message}). As an administrator: GRANT CREATE, TEMPORARY ON "
-        f'DATABASE "{database}" TO "{user}"; or, instead of CREATE, make it the owner of the schemas: CREATE '
-        f'SCHEMA tidegate AUTHORIZATION "{user}", and the same for tidegate_staging',
-        field="TIDEGATE_POSTGRES_URL",
-    )
+        if owner is not None and owner != user:
+            remedy = (
+                f"{user} may not read or upgrade the ledger in {database} ({message}), which belongs to {owner}. As "
+                f"{owner}, run tidegate migrate, then execute the output of tidegate rights --owner {owner} "
+                f"--publisher {user} (or, for read-only access, --reader {user})"
+            )
+        raise BadInput(remedy, field="TIDEGATE_POSTGRES_URL") from error
