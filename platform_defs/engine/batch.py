@@ -34,9 +34,10 @@ from platform_defs.engine.commit.right_registry import (
 from platform_defs.engine.direct import goes_direct, publish_directly
 from platform_defs.engine.failure import record_failure
 from platform_defs.engine.job.bisection import Bisection, Failure, certain
-from platform_defs.engine.job.exclusions import MAX_ATTEMPTS, Excluded, refused_by_table, wait_for_suspects
 from platform_defs.engine.job.row_local import refuse_unproven
 from platform_defs.engine.job.stage import Results, stage
+from platform_defs.engine.lease.lease import PostgresLease
+from platform_defs.engine.lease.pauses import SUSPECTED
 from platform_defs.engine.plan.budget import Budget, Spent
 from platform_defs.engine.plan.planning import TASKS, decide
 from platform_defs.engine.plan.topic_view import describe
@@ -53,6 +54,8 @@ from platform_defs.errors import (
     Halt,
     InternalError,
     LogTruncated,
+    MessagesSuspected,
+    NotReproduced,
     RowRefused,
     RunStopped,
     SparkAway,
@@ -60,10 +63,14 @@ from platform_defs.errors import (
     TooManyRefused,
     TransformFailed,
 )
-from platform_defs.errors.halts import LogCut
+from platform_defs.errors.halts import AccumulateRefused, LogCut
+from platform_defs.errors.words import plural
+from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.writer_fit import refuse_schema_file
 from platform_defs.ledger.published import Published, RowChanges
-from platform_defs.offsets import PendingBatch, TopicView
+from platform_defs.offsets import PendingBatch, Suspect, TopicView
+
+MAX_ATTEMPTS = 21  # of one batch in one run: the transform's bad messages are found one by one, the table's together
 
 
 @dataclass
@@ -79,13 +86,24 @@ class Clock:
         self.last = now
 
 
+class Excluded(Exception):  # only in this module: try again
+    """These messages will be dead letters; the batch runs again without them: the transform fails on them, or the table
+    rejects them.
+    """
+
+    def __init__(self, refusals: Mapping[MessagePlace, Refusal]) -> None:
+        self.refusals = refusals
+        *_, self.last = (refusal.message for refusal in refusals.values())
+        super().__init__(self.last)
+
+
 def drain(pipeline: Pipeline, context: RunContext, budget: Budget | None = None) -> Generator[Published]:
     """Run batch after batch, and yield each once it has committed, until everything is read or `budget` is spent.
 
     What stops it is recorded in the ledger, then raised: a Halt halts the pipeline, any other error backs it off. A
-    batch that fails repeatedly while no system is away halts it too. A run that lost the pipeline to another raises
-    Fenced, whatever error that led to, except OutcomeUnknown: its report on the last batch would be lost. An unexpected
-    exception becomes an InternalError. If anything is classified, what is recorded and raised quotes nothing.
+    batch that fails repeatedly while every system is available halts it too. A run that lost the pipeline to another
+    raises Fenced, whatever error that led to, except OutcomeUnknown: its report on the last batch would be lost. An
+    unexpected exception becomes an InternalError. If anything is classified, what is recorded and raised quotes nothing.
     """
     spent = Spent(budget or Budget())
     bug = partial(InternalError.of, f"a batch of {pipeline.name}")
@@ -272,6 +290,42 @@ def _find_bad_message(
     return Excluded({(bad.partition, bad.from_offset): refusal})
 
 
+def wait_for_suspects(
+    contract: Contract, ledger: PostgresLease, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
+) -> None:
+    """Raise MessagesSuspected if excluded messages may yet become rows: the batch waits for all of them together."""
+    known = {item.place: item for item in pending.suspects}
+    found = {place: why.message for place, why in excluded.items() if not why.certain}
+    if not found:
+        return
+    suspects = [known.get(place, Suspect(*place, excerpt(why))) for place, why in found.items()]
+    if ledger.note_suspects(suspects) < SUSPECTED.first:
+        ((partition, offset), why), *_ = found.items()
+        raise MessagesSuspected(
+            f"{contract.pipeline}: {plural(len(suspects), 'message')} of batch {pending.batch_id} cannot be "
+            f"transformed, although others can. The first: {contract.topic}[{partition}] at offset {offset}: {why}. "
+            "Nothing was published, since a service that the transform calls may be unavailable for these. Messages "
+            f"that still fail after {SUSPECTED.first:.0f} seconds become dead letters"
+        )
+
+
+def refused_by_table(contract: Contract, ledger: PostgresLease, staged: Staged, refusal: RowRefused) -> Exception:
+    """Return the messages whose rows the row table rejects, to be excluded; a Halt if an accumulate table rejects."""
+    found, table = ledger.refused_rows(staged), contract.row_table.name
+    if found:
+        why = "{} rejects this row: {}"
+        refusals = [Refusal("publish", row.error_class, why.format(table, row.message)) for row in found]
+        return Excluded({(row.partition, row.offset): refusal for row, refusal in zip(found, refusals, strict=True)})
+    if not contract.accumulates:
+        return NotReproduced(f"{table} rejected the batch ({refusal}) but now accepts it; it will be read again")
+    names = ", ".join(item.name for item in contract.accumulates)
+    seen = (
+        f"the sums of batch {staged.pending.batch_id} violate a constraint of {names}: {refusal}. Nothing was "
+        "published; a sum cannot be attributed to a single message."
+    )
+    return Halt(contract.pipeline, AccumulateRefused(str(refusal)), seen)
+
+
 def _audit(contract: Contract, context: RunContext, staged: Staged) -> list[CheckResult]:
     """Step 6: return the result of every check. Raises GateFailed; raises Halt above the contract's limit of dead
     letters, and if a blocking check fails on every try.
@@ -293,7 +347,7 @@ def _evaluate_rules(contract: Contract, context: RunContext, staged: Staged) -> 
     try:
         found = context.auditor.evaluate(contract.batch_rules, view)
     except BadInput:
-        context.ledger.ping()  # raises if Postgres went away meanwhile: then no rule is to blame
+        context.ledger.ping()  # raises if Postgres became unavailable meanwhile: then no rule is to blame
         found = context.auditor.evaluate(contract.batch_rules, view)  # nor if only the auditor's connection did
     return audit.without_values(contract, found)
 

@@ -62,7 +62,14 @@ def publish_directly(pipeline: Pipeline, context: RunContext, pending: PendingBa
     except TidegateError:
         if failure is None:
             raise  # after a failure, the ledger may be unavailable: they are reported later
-    yield from _seen(context, pending, published)
+    # With the topic as it is now. Unless they are the whole plan, the last one is followed by another batch or an
+    # error, and the caller must know that.
+    view: TopicView | None = None
+    with suppress(TidegateError):  # they are published, even if the broker does not answer
+        view = describe(context.broker, pending.ranges[0].topic, []) if published else None
+    last = published[-1] if len(published) == len(pending.ranges) else None
+    for batch in published:
+        yield replace(batch, view=view, plan=pending.ranges, followed=batch is not last)
     if failure is not None:
         raise failure
 
@@ -74,15 +81,3 @@ def prepare(pipeline: Pipeline, context: RunContext, pending: PendingBatch) -> t
     direct = Direct(ledger.open_direct(pending, staging.staging_id), context.broker, context.lineage)
     cluster, schemas = pending.cluster_id, context.schemas
     return direct, TaskWork(contract, pending.ranges, context.source, staging, cluster_id=cluster, schemas=schemas)
-
-
-def _seen(context: RunContext, plan: PendingBatch, published: Sequence[Published]) -> Iterator[Published]:
-    """Yield the batches of a plan, with the topic as it is now. Unless they are the whole plan, the last one is
-    followed by another batch or an error, and the caller must know that.
-    """
-    view: TopicView | None = None
-    with suppress(TidegateError):  # they are published, even if the broker does not answer
-        view = describe(context.broker, plan.ranges[0].topic, []) if published else None
-    last = published[-1] if len(published) == len(plan.ranges) else None
-    for batch in published:
-        yield replace(batch, view=view, plan=plan.ranges, followed=batch is not last)

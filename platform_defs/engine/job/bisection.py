@@ -3,7 +3,7 @@
 A message is found only if that is certain (Postgres or Spark reports that a value is at fault), or if it fails again
 while another message, the control, passes before and after it. If none passes, the transform or what it calls is
 broken, and no message is. If it is not certain, the batch waits, and the message has to be found once more
-(`wait_for_suspects`, engine/job/exclusions.py).
+(`wait_for_suspects`, engine/batch.py).
 """
 
 from collections.abc import Iterator

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from platform_defs.contract.model.column_types import INTEGER, STRING
 from platform_defs.contract.model.contract import Column, Table
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine import batch
 from platform_defs.engine.batch import drain, plan_batch
-from platform_defs.engine.job import exclusions
 from platform_defs.engine.lease import lease
 from platform_defs.engine.lease.pauses import Pause
 from platform_defs.errors import Fenced, LedgerAway, MessagesSuspected
@@ -272,7 +272,7 @@ def test_a_message_that_the_transform_fails_on_is_waited_for(world: World, monke
         world.drain(pipeline)
     world.suspected_long_ago(pipeline)
     world.drain(pipeline)
-    for module in (exclusions, replay):
+    for module in (batch, replay):
         monkeypatch.setattr(module, "SUSPECTED", Pause(0.2, 1.0))
     found = execute(world, pipeline)
     assert counts(found) == {"postings": (7, 7, 0, 0), "dead letters": (1, 1, 0, 0)}
