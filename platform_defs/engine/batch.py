@@ -103,7 +103,8 @@ def drain(pipeline: Pipeline, context: RunContext, budget: Budget | None = None)
     What stops it is recorded in the ledger, then raised: a Halt halts the pipeline, any other error backs it off. A
     batch that fails repeatedly while every system is available halts it too. A run that lost the pipeline to another
     raises Fenced, whatever error that led to, except OutcomeUnknown: its report on the last batch would be lost. An
-    unexpected exception becomes an InternalError. If anything is classified, what is recorded and raised quotes nothing.
+    unexpected exception becomes an InternalError. If anything is classified, what is recorded and raised quotes
+    nothing.
     """
     spent = Spent(budget or Budget())
     bug = partial(InternalError.of, f"a batch of {pipeline.name}")
