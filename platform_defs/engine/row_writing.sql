@@ -28,3 +28,24 @@ BEGIN
   PERFORM set_config('tidegate.due', _due::text, true), set_config('tidegate.written', _written::text, true),
           set_config('tidegate.deleted', _gone::text, true);
 END
+
+-- written_in_order: the counts that upsert_in_order left, after the number of staged rows.
+SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), current_setting('tidegate.due')::bigint,
+       current_setting('tidegate.written')::bigint, current_setting('tidegate.deleted')::bigint;
+
+-- upsert: the newest message of each key. Rows are deleted after the others are written: Postgres checks foreign keys
+-- in this order, and ON DELETE CASCADE would take a new row unchecked.
+WITH latest AS MATERIALIZED (SELECT DISTINCT ON (_key) {columns}, _deleted FROM {staging}
+                              WHERE {winners} AND {where} ORDER BY _key, _offset DESC),
+     written AS (INSERT INTO {table} ({columns}, _batch_id) SELECT {values}, {batch_id} FROM latest
+                  WHERE NOT _deleted ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {changes} RETURNING 1),
+     gone AS (DELETE FROM {table} AS t USING latest WHERE t._key = latest._key AND latest._deleted
+                 AND (SELECT count(*) FROM written) >= 0 RETURNING 1)
+SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}),
+       (SELECT count(*) FROM latest WHERE NOT _deleted), (SELECT count(*) FROM written), (SELECT count(*) FROM gone);
+
+-- accumulate: the aggregates of the winners' rows, merged into their table in the order of its key.
+WITH made AS MATERIALIZED (SELECT {values} FROM {staging} WHERE {winners} GROUP BY {keys}),
+     written AS (INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM made ORDER BY {keys}
+                  ON CONFLICT ({keys}) DO UPDATE SET {merged} RETURNING 1)
+SELECT 0, (SELECT count(*) FROM made), (SELECT count(*) FROM written);

@@ -5,7 +5,6 @@ Each returns how many rows it wrote, since a table can swallow rows without an e
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import LiteralString
 
 from psycopg import sql
 
@@ -72,7 +71,7 @@ def upsert(rows: StagedRows, table: Table, where: sql.Composable) -> Written:
     """Upsert the newest message of each key: a tombstone deletes the row, any other message replaces it. One statement
     does both: Postgres checks foreign keys at its end, so rows may reference each other in any order.
     """
-    return _counted(rows, _UPSERT, _parts(rows, table, where, sql.SQL("")))
+    return _counted(rows, "upsert", _parts(rows, table, where, sql.SQL("")))
 
 
 def upsert_in_order(rows: StagedRows, table: Table, where: sql.Composable, *, has_writing_triggers: bool) -> Written:
@@ -88,9 +87,9 @@ def upsert_in_order(rows: StagedRows, table: Table, where: sql.Composable, *, ha
     else:
         rows.connection.execute(_ALL_IMMEDIATE)
     parts = {**_parts(rows, table, where, sql.SQL("_row.")), "defer": defer, "check": check}
-    block = sql.Literal(_formatted(rows, queries()["upsert_in_order"], parts).as_string(rows.connection))
+    block = sql.Literal(_formatted(rows, "upsert_in_order", parts).as_string(rows.connection))
     rows.connection.execute(sql.SQL("DO {}").format(block))
-    return _counted(rows, _DONE, parts)
+    return _counted(rows, "written_in_order", parts)
 
 
 def _parts(
@@ -111,28 +110,6 @@ def _parts(
 
 
 _ALL_DEFERRED, _ALL_IMMEDIATE = sql.SQL("SET CONSTRAINTS ALL DEFERRED;"), sql.SQL("SET CONSTRAINTS ALL IMMEDIATE;")
-_UPSERT = (
-    "WITH latest AS MATERIALIZED (SELECT DISTINCT ON (_key) {columns}, _deleted FROM {staging} "
-    "WHERE {winners} AND {where} ORDER BY _key, _offset DESC)"
-    ", written AS (INSERT INTO {table} ({columns}, _batch_id) SELECT {values}, {batch_id} FROM latest "
-    "WHERE NOT _deleted ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {changes} RETURNING 1)"
-    # After the rows: Postgres checks foreign keys in this order, and ON DELETE CASCADE would take a new row unchecked.
-    ", gone AS (DELETE FROM {table} AS t USING latest WHERE t._key = latest._key AND latest._deleted"
-    " AND (SELECT count(*) FROM written) >= 0 RETURNING 1) "
-    "SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), "
-    "(SELECT count(*) FROM latest WHERE NOT _deleted), (SELECT count(*) FROM written), (SELECT count(*) FROM gone)"
-)
-_DONE = (
-    "SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), "
-    "current_setting('tidegate.due')::bigint, current_setting('tidegate.written')::bigint, "
-    "current_setting('tidegate.deleted')::bigint"
-)
-_ACCUMULATE = (
-    "WITH made AS MATERIALIZED (SELECT {values} FROM {staging} WHERE {winners} GROUP BY {keys}), "
-    "written AS (INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM made ORDER BY {keys} "
-    "ON CONFLICT ({keys}) DO UPDATE SET {merged} RETURNING 1) "
-    "SELECT 0, (SELECT count(*) FROM made), (SELECT count(*) FROM written)"
-)
 
 
 def _cast(table: Table) -> Sequence[sql.Composable]:
@@ -164,16 +141,16 @@ def accumulate(rows: StagedRows, table: Table) -> None:
             closed_list(_MERGE[item.function]).format(sql.Identifier(item.column)) for item in table.aggregates
         ),
     }
-    _counted(rows, _ACCUMULATE, parts).refuse_fewer(table)
+    _counted(rows, "accumulate", parts).refuse_fewer(table)
 
 
-def _counted(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> Written:
+def _counted(rows: StagedRows, statement: str, parts: Mapping[str, sql.Composable]) -> Written:
     """Run a statement that returns the numbers of Written."""
     return Written(*(rows.connection.execute(_formatted(rows, statement, parts)).fetchone() or (0, 0, 0)))
 
 
-def _formatted(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> sql.Composed:
-    return sql.SQL(statement).format(
+def _formatted(rows: StagedRows, statement: str, parts: Mapping[str, sql.Composable]) -> sql.Composed:
+    return sql.SQL(queries()[statement]).format(
         staging=rows.source,
         winners=rows.winners,
         batch_id=sql.Literal(rows.batch_id),
