@@ -16,7 +16,7 @@ from platform_defs.contract.model.classified import HIDDEN, NOTHING, Classified
 from platform_defs.contract.model.contract import Table
 from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.ledger.contract_ledger import run
-from platform_defs.postgres.connection import Connection
+from platform_defs.postgres.connection import Connection, queries
 from platform_defs.postgres.tables import identifier
 
 SAMPLES = 5  # of each kind of difference
@@ -68,7 +68,7 @@ class Pair:
         """Return the difference by everything but the batch that wrote a row. A column that the live table does not
         have yet is empty in its rows; one whose type changes is compared as text.
         """
-        row = connection.execute(self._sql(_DIFFERENCE)).fetchone() or (0, 0, {}, None)
+        row = connection.execute(self._sql(queries()["difference"])).fetchone() or (0, 0, {}, None)
         live, rebuilt, counts, samples = row
         return Difference(
             name=self.old.name,
@@ -130,7 +130,7 @@ class Pair:
         added = [name for name in values if name in self.added]
         place = self.keys or _MESSAGE
         scope = sql.SQL("_batch_id >= {}").format(self.from_batch) if self.from_batch else sql.SQL("true")
-        return sql.SQL(statement).format(  # pyright: ignore[reportArgumentType]  # the constants of this module
+        return sql.SQL(statement).format(  # pyright: ignore[reportArgumentType]  # statements of this feature
             old=identifier(self.old.name),
             new=identifier(self.new.name),
             scope=scope,
@@ -193,44 +193,6 @@ _KEYED = (
     "INSERT INTO {old} ({names}) SELECT {names} FROM {new} WHERE (SELECT count(*) FROM gone) >= 0 ORDER BY {keys} "
     "ON CONFLICT ({keys}) DO UPDATE SET {sets}",
 )
-
-
-# The rows that are not the same on both sides, in pairs. First those that are the same but for added columns, as many
-# as there are of each; then the others of one message, or with one key, in order. `_same` is a hash, since a join on
-# all columns, which may be NULL, would compare every row with every other.
-_DIFFERENCE = """
-WITH live AS (SELECT {live} FROM {old} WHERE {scope}),
-     rebuilt AS (SELECT {made} FROM {new}),
-     only_live AS (TABLE live EXCEPT ALL TABLE rebuilt),
-     only_rebuilt AS (TABLE rebuilt EXCEPT ALL TABLE live),
-     l AS (SELECT *, row_number() OVER (PARTITION BY {place}, _same ORDER BY {values}) AS _nth
-             FROM (SELECT *, row_number() OVER () AS _id, md5(ROW({stable})::text) AS _same FROM only_live) AS x),
-     r AS (SELECT *, row_number() OVER (PARTITION BY {place}, _same ORDER BY {values}) AS _nth
-             FROM (SELECT *, row_number() OVER () AS _id, md5(ROW({stable})::text) AS _same FROM only_rebuilt) AS x),
-     same AS (SELECT l._id AS _l, r._id AS _r, {still_empty} AS _empty
-                FROM l FULL JOIN r ON {same_place} AND (l._same, l._nth) = (r._same, r._nth)),
-     other_l AS (SELECT l.*, row_number() OVER (PARTITION BY {place} ORDER BY {values}) AS _rank
-                   FROM l JOIN same ON same._l = l._id WHERE same._r IS NULL),
-     other_r AS (SELECT r.*, row_number() OVER (PARTITION BY {place} ORDER BY {values}) AS _rank
-                   FROM r JOIN same ON same._r = r._id WHERE same._l IS NULL),
-     pair AS (SELECT _l, _r, CASE WHEN _empty THEN 'new_columns' ELSE 'changed' END AS kind
-                FROM same WHERE _l IS NOT NULL AND _r IS NOT NULL
-               UNION ALL
-              SELECT l._id, r._id, CASE WHEN r._id IS NULL THEN 'only_live' WHEN l._id IS NULL THEN 'only_rebuilt'
-                                        ELSE 'changed' END
-                FROM other_l AS l FULL JOIN other_r AS r ON {same_place} AND l._rank = r._rank),
-     few AS (SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY _l, _r) AS _nth FROM pair) AS x
-              WHERE _nth <= {samples})
-SELECT (SELECT count(*) FROM live), (SELECT count(*) FROM rebuilt),
-       (SELECT coalesce(jsonb_object_agg(kind, n), '{{}}')
-          FROM (SELECT kind, count(*) AS n FROM pair GROUP BY kind) AS x),
-       (SELECT json_agg(json_build_object(
-                 'kind', few.kind, 'differs', array_remove(ARRAY[{differs}], NULL),
-                 'live', (SELECT row_to_json(v) FROM (SELECT {of_l} WHERE l._id IS NOT NULL) AS v),
-                 'rebuilt', (SELECT row_to_json(v) FROM (SELECT {of_r} WHERE r._id IS NOT NULL) AS v))
-               ORDER BY few.kind, few._nth)::text
-          FROM few LEFT JOIN l ON l._id = few._l LEFT JOIN r ON r._id = few._r)
-"""
 
 
 def _compared(name: str, becomes: str, *, as_text: bool) -> sql.Composed:
