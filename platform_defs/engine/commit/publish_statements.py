@@ -203,7 +203,18 @@ class PostgresPublication:
         """Write the batch, its ranges, check results and lineage event; the pending batch is done. If the batch was
         split, its next part is pending now.
         """
-        self._record_batch(timings)
+        self._execute(
+            "write_batch",
+            **self._batch,
+            messages=self.staged.messages,
+            rows=self.staged.rows,
+            dead_letters=self.staged.dead_letters,
+            unknown_fields=self.staged.unknown_fields,
+            contract_version=self.contract.version,
+            staging_id=self.staged.staging_id,
+            timings=Jsonb(dict(timings)),
+            tables=[table.name for table in self.contract.tables],
+        )
         self._record_ranges()
         self._record_schemas()
         self._record_checks(checks)
@@ -252,20 +263,6 @@ class PostgresPublication:
     def _spans(self) -> list[PartitionSpan]:
         """The plan for each partition, as one span."""
         return whole_spans(self.staged.pending.ranges)
-
-    def _record_batch(self, timings: Mapping[str, float]) -> None:
-        self._execute(
-            "write_batch",
-            **self._batch,
-            messages=self.staged.messages,
-            rows=self.staged.rows,
-            dead_letters=self.staged.dead_letters,
-            unknown_fields=self.staged.unknown_fields,
-            contract_version=self.contract.version,
-            staging_id=self.staged.staging_id,
-            timings=Jsonb(dict(timings)),
-            tables=[table.name for table in self.contract.tables],
-        )
 
     def _record_ranges(self) -> None:
         """Record the ranges, with the gaps of the attempts that coverage chose, which never leave Postgres."""

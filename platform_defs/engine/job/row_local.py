@@ -20,7 +20,7 @@ from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from platform_defs.contract.model.digest import digest_of, transform_digest
@@ -173,8 +173,11 @@ class _Call:
 
         def of_place(rows: DataFrame) -> DataFrame:
             kind, at = dict(rows.dtypes)[column], (F.col("_partition") == place[0]) & (F.col("_offset") == place[1])
+            text = F.to_json(F.col(column)) if kind.startswith("array") else F.col(column).cast("string")
+            if kind == "binary":
+                text = F.hex(F.col(column))
             # A condition of the aggregate: a filter Spark would push below the transform.
-            value = F.coalesce(F.substring(_as_text(F.col(column), kind), 1, SHOWN), F.lit("NULL"))
+            value = F.coalesce(F.substring(text, 1, SHOWN), F.lit("NULL"))
             return rows.agg(F.slice(F.sort_array(F.collect_list(F.when(at, value))), 1, SHOWN))
 
         found: Any = self._select(of_place).column(0)[0].as_py()
@@ -188,12 +191,6 @@ class _Call:
             for name, value in {**ONE_SHUFFLE_PARTITION, **self.settings}.items():
                 session.conf.set(name, value)
             return result.toArrow()
-
-
-def _as_text(column: Column, kind: str) -> Column:
-    if kind == "binary":
-        return F.hex(column)
-    return F.to_json(column) if kind.startswith("array") else column.cast("string")
 
 
 def _counted(rows: DataFrame) -> DataFrame:

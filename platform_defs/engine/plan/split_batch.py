@@ -15,7 +15,10 @@ def split_pending(pending: PendingBatch, messages: int) -> PendingBatch:
 
     The first range of each partition keeps its leader epoch, as it begins at the partition's position.
     """
-    first, rest = _cut(_joined(pending.every_range), messages)
+    leading = {item.partition: item for item in sorted(pending.every_range, reverse=True)}
+    spans = whole_spans(pending.every_range)  # Raises Retryable if ranges of a partition do not continue each other.
+    wholes = [replace(leading[span.partition], until_offset=span.until_offset) for span in spans]
+    first, rest = _cut(wholes, messages)
     return replace(pending, ranges=first, rest=Rest(messages, rest) if rest else None, suspects=())
 
 
@@ -35,12 +38,6 @@ def from_positions(ranges: Iterable[OffsetRange], positions: Sequence[Position])
         else item
         for item in ranges
     )
-
-
-def _joined(ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-    """Return a range for each partition. Raises Retryable if they do not continue each other."""
-    first = {item.partition: item for item in sorted(ranges, reverse=True)}
-    return [replace(first[span.partition], until_offset=span.until_offset) for span in whole_spans(ranges)]
 
 
 def _cut(wholes: Sequence[OffsetRange], messages: int) -> tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]:

@@ -38,15 +38,13 @@ class Gaps:
     @property
     def text(self) -> str:
         """The gaps as Postgres writes an int8multirange: {[3,5),[7,8)}."""
-        return f"{{{','.join(map(_joined, self.parts))}}}"
+        spans = list[str]()
+        for part in self.parts:
+            starts, ends = (column.cast(pa.string()) for column in part)
+            spans += pc.binary_join_element_wise("[", starts, ",", ends, ")", "").to_pylist()
+        return f"{{{','.join(spans)}}}"
 
     @property
     def digest(self) -> str:
         """A digest that is the same for the same spans; empty without any."""
         return sha256(self.text.encode()).hexdigest() if self.parts else ""
-
-
-def _joined(part: Spans) -> str:
-    starts, ends = (column.cast(pa.string()) for column in part)
-    spans = pc.binary_join_element_wise("[", starts, ",", ends, ")", "")
-    return ",".join(spans.to_pylist())

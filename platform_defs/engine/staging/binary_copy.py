@@ -7,16 +7,13 @@ that was made for them, or to a table whose columns were compared with the contr
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from psycopg import sql
 
 from platform_defs.errors import RowRefused
 from platform_defs.postgres.connection import Connection
-
-if TYPE_CHECKING:
-    from pgpq import ArrowToPostgresBinaryEncoder
 
 _MAX_BYTES = 16 << 20  # per encoded batch; a single row may have more
 
@@ -63,7 +60,19 @@ def _unless_they_fail(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 def encoded(batches: Iterable[pa.RecordBatch], schema: pa.Schema, jsonb: Collection[str] = ()) -> Iterator[bytes]:
     """Yield the input of binary COPY: `batches`, with header and trailer. Raises as `copy_rows`."""
-    encoder = _encoder(schema, jsonb)
+    import pgpq.encoders  # used only by tasks that write
+    import pgpq.schema
+
+    kinds: Any = pgpq.ArrowToPostgresBinaryEncoder  # its type leaves the type of Arrow's fields open
+    texts: Any = pgpq.encoders.StringEncoderBuilder
+    fields: Any = schema
+    builders = {
+        field.name: texts.new_with_output(field, pgpq.schema.Jsonb())
+        if field.name in jsonb
+        else kinds.infer_encoder(field)
+        for field in fields
+    }
+    encoder = kinds.new_with_encoders(schema, builders)
     yield encoder.write_header()
     for batch in chain.from_iterable(map(_in_parts, batches)):
         try:
@@ -82,21 +91,3 @@ def _in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     half = batch.num_rows // 2
     yield from _in_parts(batch.slice(0, half))
     yield from _in_parts(batch.slice(half))
-
-
-def _encoder(schema: pa.Schema, jsonb: Collection[str]) -> "ArrowToPostgresBinaryEncoder":
-    import pgpq.encoders  # used only by tasks that write
-    import pgpq.schema
-
-    encoder: Any = pgpq.ArrowToPostgresBinaryEncoder  # its type leaves the type of Arrow's fields open
-    texts: Any = pgpq.encoders.StringEncoderBuilder
-    fields: Any = schema
-    return encoder.new_with_encoders(
-        schema,
-        {
-            field.name: texts.new_with_output(field, pgpq.schema.Jsonb())
-            if field.name in jsonb
-            else encoder.infer_encoder(field)
-            for field in fields
-        },
-    )

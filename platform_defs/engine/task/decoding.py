@@ -15,7 +15,7 @@ from platform_defs.engine.task.message_keys import KeyColumn, key_texts
 from platform_defs.engine.task.metadata_columns import with_metadata
 from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.errors import InternalError
-from platform_defs.formats.blocks.arrow import Column, columns_of
+from platform_defs.formats.blocks.arrow import columns_of
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.block import Block
 from platform_defs.formats.blocks.decoded import Decoded, in_order
@@ -95,7 +95,12 @@ class BlockDecoder:
         found = self._framed("key", partition, block, block.keys, None)
         faults = [replace(fault, field="_key") for fault in found.decoded.faults]
         (texts,) = columns_of(found.decoded.rows)
-        return KeyColumn(_spread(texts, found.decoded.indexes, len(block.keys)), faults, found.schemas)
+        # At their indexes, null elsewhere.
+        at, absent = np.zeros(len(block.keys), np.int64), np.ones(len(block.keys), np.bool_)
+        rows = np.asarray(found.decoded.indexes)
+        at[rows], absent[rows] = np.arange(len(rows)), False
+        places: Any = pa.array(at, mask=absent)  # an index, or null
+        return KeyColumn(texts.take(places), faults, found.schemas)
 
     def _framed(
         self, part: Part, partition: int, block: Block, values: pa.BinaryArray, chosen: pa.Int64Array | None
@@ -159,16 +164,6 @@ class BlockDecoder:
         if self._schemas is None:
             raise InternalError.of("decoding", f"{self._contract.pipeline} has nowhere to find schemas")
         return self._schemas
-
-
-def _spread(column: Column, indexes: pa.Int64Array, length: int) -> Column:
-    """Return the values of `column` at their indexes, null elsewhere."""
-    at = np.zeros(length, np.int64)
-    absent = np.ones(length, np.bool_)
-    rows = np.asarray(indexes)
-    at[rows], absent[rows] = np.arange(len(rows)), False
-    places: Any = pa.array(at, mask=absent)  # an index, or null
-    return column.take(places)
 
 
 def _with_hints(decoded: Decoded, values: pa.BinaryArray) -> Decoded:

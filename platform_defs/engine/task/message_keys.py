@@ -31,20 +31,15 @@ def key_texts(keys: pa.BinaryArray) -> tuple[Column, list[Fault]]:
     texts: list[str | None] = []
     found: list[Fault] = []
     for index, raw in enumerate(keys.to_pylist()):
-        text, why = _key_text(raw)
+        text, why = None, MISSING_KEY
+        if raw is not None:
+            try:
+                text = raw.decode("utf-8")
+                why = ("NulCharacter", "the message key holds a NUL character, which Postgres cannot store in text")
+            except UnicodeDecodeError as error:
+                why = ("InvalidUtf8", f"the message key is not UTF-8: {error.reason} at byte {error.start}")
+        if text is None or "\0" in text:
+            text = None
+            found.append(Fault(index, "decode", *why, "_key"))
         texts.append(text)
-        if why:
-            found.append(Fault(index, "decode", why[0], why[1], "_key"))
     return pa.array(texts, pa.string()), found
-
-
-def _key_text(raw: bytes | None) -> tuple[str | None, tuple[str, str] | None]:
-    if raw is None:
-        return None, MISSING_KEY
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return None, ("InvalidUtf8", f"the message key is not UTF-8: {error.reason} at byte {error.start}")
-    if "\0" in text:
-        return None, ("NulCharacter", "the message key holds a NUL character, which Postgres cannot store in text")
-    return text, None

@@ -138,7 +138,12 @@ class _Messages:
             case "timestampType":
                 return [TIMESTAMP_TYPES.get(kind) for kind, _ in self._timestamps()]
             case "headers":
-                return [_NOT_READABLE if headers is None else _headers_json(headers) for headers in self._headers]
+                return [
+                    _NOT_READABLE
+                    if headers is None
+                    else json_text([JsonObject([("name", name), *_header_value(value)]) for name, value in headers])
+                    for headers in self._headers
+                ]
             case "topic":
                 return [self.topic] * len(self.places)
             case "partition":
@@ -179,12 +184,10 @@ def _timestamp(kind: int, milliseconds: int) -> Value:
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def _headers_json(headers: Headers) -> str | Reason:
-    """Return the headers as a JSON list of {name, value}; a value that is not text is base64, with an `encoding`."""
-    return json_text([JsonObject([("name", name), *_header_value(value)]) for name, value in headers])
-
-
 def _header_value(value: bytes | None) -> list[tuple[str, Any]]:
+    """Return the members of a header's JSON object next to its name; a value that is not text is base64, with an
+    `encoding`.
+    """
     if value is None:
         return [("value", None)]
     try:
