@@ -11,15 +11,6 @@ from platform_defs.postgres.connection import connect, dict_rows
 
 
 @dataclass(frozen=True)
-class BuildingReplay:
-    """A replay whose tables are being built, not yet swapped in."""
-
-    replay_id: int
-    from_batch: int
-    fingerprint: str  # hash of what decides the result: engine.replay_plan.fingerprint
-
-
-@dataclass(frozen=True)
 class ReplayLedger:
     """Queries about the replays of one pipeline, in the database at `url`.
 
@@ -61,10 +52,12 @@ class ReplayLedger:
             tuple(others),
         )
 
-    def building(self) -> BuildingReplay | None:
-        """Return the replay of the pipeline that is being built; None if there is none."""
+    def building(self) -> tuple[int, str] | None:
+        """Return the id of the replay whose tables are being built and not yet swapped in, and the hash of what decides
+        its result (engine.replay_plan.fingerprint); None if there is none.
+        """
         found = self._rows("replay_of")
-        return BuildingReplay(**found[0]) if found else None
+        return (found[0]["replay_id"], found[0]["fingerprint"]) if found else None
 
     def decided_batches(self) -> list[DecidedBatch]:
         """Return the batches that a user accepted or dead-lettered although they fail blocking checks, by id."""

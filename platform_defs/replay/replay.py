@@ -236,8 +236,8 @@ class Replay:
             wanted = replay_plan.fingerprint(self.live, history.from_batch, shapes, again)
             found = self._replays.building()
             status = self._ledger.status(self._built.name)
-            if found and found.fingerprint == wanted and status.state == "active":
-                return found.replay_id
+            if found and found[1] == wanted and status.state == "active":
+                return found[0]
             if found:
                 say(
                     "the earlier build was stopped, or used different code, tables, --from or --decide-again: "
@@ -250,7 +250,7 @@ class Replay:
         """Yield the run context of the building pipeline, leased."""
         with open_run(self._built, self.endpoints, self.spark) as context:
             found = self._replays.building()  # read under the lease: from here on it is not discarded unnoticed
-            if found is None or found.replay_id != replay_id:
+            if found is None or found[0] != replay_id:
                 raise ChangedMeanwhile(f"another session discarded the replay of {self.live.name}; try again")
             if not context.ledger.positions():
                 view = context.broker.describe(self.live.contract.topic)

@@ -77,7 +77,7 @@ SELECT conrelid::regclass::text FROM pg_constraint
  WHERE confrelid = to_regclass(%(table)s) AND conrelid <> confrelid AND contype = 'f' LIMIT 1;
 
 -- replay_of: the replay of a pipeline that is being built.
-SELECT replay_id, from_batch, fingerprint FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL;
+SELECT replay_id, fingerprint FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL;
 
 -- begin_replay: one at a time for each pipeline.
 INSERT INTO tidegate.replay (pipeline, from_batch, fingerprint, decided_again)
