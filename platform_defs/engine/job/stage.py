@@ -37,7 +37,8 @@ def stage(
     """
     if results is None:
         results = run(stage_frame(spark, pipeline, work), work)
-    missing = _uncovered(pending.ranges, ledger.coverage(work.area.staging_id))
+    covered = {item.range for item in ledger.coverage(work.area.staging_id)}
+    missing = [item for item in pending.ranges if item not in covered]
     if missing:  # a filter that Spark folded away never pulled its input
         run(range_numbers(spark, work, missing).mapInArrow(bound(task.read_only, work), task.RESULT), work)
     winners = {UUID(row["attempt"]): row["rows"] for row in results if row["rows"]}
@@ -78,23 +79,14 @@ def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -
     """Return one complete attempt for each range. Raises StagingLost if one is missing, or if two saw different
     messages.
     """
-    chosen: dict[tuple[int, int, int], Coverage] = {}
+    chosen: dict[OffsetRange, Coverage] = {}
     for item in found:
-        first = chosen.setdefault(_place(item.range), item)
+        first = chosen.setdefault(item.range, item)
         if first.outcome != item.outcome:
             raise StagingLost(
                 f"two complete attempts at {item.range} disagree: {first.outcome} and {item.outcome}; the batch will "
                 "be read again"
             )
-    if missing := _uncovered(ranges, found):
+    if missing := [item for item in ranges if item not in chosen]:
         raise StagingLost(f"no task read {missing[0]} to its end; the batch will be read again")
-    return tuple(chosen[_place(item)] for item in ranges)
-
-
-def _place(item: OffsetRange) -> tuple[int, int, int]:
-    return item.partition, item.from_offset, item.until_offset
-
-
-def _uncovered(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> list[OffsetRange]:
-    covered = {_place(item.range) for item in found}
-    return [item for item in ranges if _place(item) not in covered]
+    return tuple(chosen[item] for item in ranges)

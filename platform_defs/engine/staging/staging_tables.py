@@ -11,12 +11,10 @@ backup) stays in use, or unchanged, until a later batch.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import LiteralString
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.system_columns import staged_columns
@@ -27,16 +25,7 @@ from platform_defs.postgres.tables import closed_list
 
 STAGING_SCHEMA = "tidegate_staging"
 SMALL = 256 * 1024  # bytes: a larger table is truncated, which needs a lock and a new file; a smaller one gets DELETE
-SPARE = 1  # tables that a pipeline keeps beside the one it uses: a late task may have locked that one
-
-
-@dataclass(frozen=True)
-class IdleTable:
-    """A staging table that no try uses."""
-
-    table_id: int
-    fits: bool  # has the requested columns and its view, is this role's own, and has no trigger or rule
-    ours: bool  # this role may drop it
+SPARE = 1  # tables that a pipeline keeps in addition to the one it uses: a late task may have locked that one
 
 
 def take(connection: Connection, contract: Contract, pipeline: str, new_id: int) -> int:
@@ -45,15 +34,15 @@ def take(connection: Connection, contract: Contract, pipeline: str, new_id: int)
     Drops tables of earlier contracts. Call it as the pipeline's owner, with its row locked.
     """
     columns = _columns(contract)
-    with connection.cursor(row_factory=class_row(IdleTable)) as cursor:
-        asked = {"pipeline": pipeline, "columns": [" ".join(column) for column in columns]}
-        idle = cursor.execute(queries()["idle_staging"], asked).fetchall()
-    fitting = [table for table in idle if table.fits]
-    for table in (*(item for item in idle if not item.fits and item.ours), *fitting[1 + SPARE :]):
+    wanted = {"pipeline": pipeline, "columns": [" ".join(column) for column in columns]}
+    idle = connection.execute(queries()["idle_staging"], wanted).fetchall()
+    fitting = [table_id for table_id, _, fits in idle if fits]
+    outdated = [table_id for table_id, ours, fits in idle if ours and not fits]
+    for table_id in (*outdated, *fitting[1 + SPARE :]):
         with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
-            _drop(connection, table.table_id)
+            _drop(connection, table_id)
     if fitting:
-        return fitting[0].table_id
+        return fitting[0]
     connection.execute(queries()["keep_staging"], {"table_id": new_id, "pipeline": pipeline})
     _create(connection, contract, columns, new_id)
     return new_id

@@ -40,15 +40,6 @@ class DecodedBlock:
         return self if keys is None else replace(self, schemas=Counter(self.schemas) + Counter(keys.schemas))
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """Messages [start, stop) of those to be decoded, whose schemas are of this generation."""
-
-    generation: int
-    start: int
-    stop: int
-
-
 class BlockDecoder:
     """Decodes the blocks of one task."""
 
@@ -121,33 +112,40 @@ class BlockDecoder:
         names = block.headers(HEADERS[part])
         return names if chosen is None else names.take(chosen)
 
-    def _cuts(self, partition: int, block: Block, chosen: pa.Int64Array | None, count: int) -> list[_Cut]:
-        """Return the messages by the generation of the schemas that they name. Nearly always there is one."""
+    def _cuts(
+        self, partition: int, block: Block, chosen: pa.Int64Array | None, count: int
+    ) -> list[tuple[int, int, int]]:
+        """Return the messages by the generation of the schemas that they name: generation, start and stop among those
+        to be decoded. Nearly always there is one.
+        """
         generations = self._known.generations(partition)
         if len(generations) == 1:
-            return [_Cut(generations[0][1], 0, count)]
+            return [(generations[0][1], 0, count)]
         at = block.offsets
         offsets = np.arange(at.start, at.stop) if isinstance(at, range) else np.asarray(at)
         offsets = offsets if chosen is None else offsets[np.asarray(chosen)]
         bounds = [*np.searchsorted(offsets, [start for start, _ in generations]).tolist(), count]
-        cuts = [_Cut(one, low, high) for (_, one), low, high in zip(generations, bounds[:-1], bounds[1:], strict=True)]
-        return [cut for cut in cuts if cut.start < cut.stop] or [_Cut(generations[-1][1], 0, count)]
+        cuts = [(one, low, high) for (_, one), low, high in zip(generations, bounds[:-1], bounds[1:], strict=True)]
+        return [cut for cut in cuts if cut[1] < cut[2]] or [(generations[-1][1], 0, count)]
 
-    def _part(self, part: Part, cut: _Cut, values: pa.BinaryArray, names: pa.BinaryArray | None) -> DecodedBlock:
-        length = cut.stop - cut.start
-        named = None if names is None else names.slice(cut.start, length)
-        if (part, cut.generation) not in self._readers:
-            find = partial(self._known.find, cut.generation)
+    def _part(
+        self, part: Part, cut: tuple[int, int, int], values: pa.BinaryArray, names: pa.BinaryArray | None
+    ) -> DecodedBlock:
+        generation, start, stop = cut
+        length = stop - start
+        named = None if names is None else names.slice(start, length)
+        if (part, generation) not in self._readers:
+            find = partial(self._known.find, generation)
             if part == "value":
                 reader = FramedReader(self._contract, find)
             else:
                 from platform_defs.formats.key_readers import key_contract, key_reader  # most keys are plain text
 
                 reader = FramedReader(key_contract(self._contract), find, "key", key_reader)
-            self._readers[part, cut.generation] = reader
-        found = self._readers[part, cut.generation].read(values.slice(cut.start, length), named)
-        schemas: dict[NamedSchema, int] = {(cut.generation, key, part): n for key, n in found.schemas.items()}
-        return DecodedBlock(_moved(found.decoded, cut.start), schemas, found.skipped)
+            self._readers[part, generation] = reader
+        found = self._readers[part, generation].read(values.slice(start, length), named)
+        schemas: dict[NamedSchema, int] = {(generation, key, part): n for key, n in found.schemas.items()}
+        return DecodedBlock(_moved(found.decoded, start), schemas, found.skipped)
 
     def _joined(self, parts: Sequence[DecodedBlock]) -> DecodedBlock:
         schema = parts[0].decoded.rows.schema
