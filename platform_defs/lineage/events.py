@@ -4,7 +4,7 @@ The destination is OPENLINEAGE_URL or openlineage.yml, as the OpenLineage client
 JSON lines in TIDEGATE_HOME. At least once: a receiver recognizes repeats by the run id, which is derived from the batch
 id.
 
-Events wait for a receiver that is away. A refused event delays its own pipeline's next events for a few tries.
+Events wait for a receiver that is unavailable. A refused event delays its own pipeline's next events for a few tries.
 """
 
 import json
@@ -36,7 +36,7 @@ from platform_defs.settings.home import private_home
 
 PAGE = 100  # events sent per query of the outbox
 LONGEST = 10.0  # seconds for which a turn sends events: a slow receiver keeps no pipeline waiting
-FIRST_PAUSE, MAX_PAUSE = 5.0, 300.0  # seconds between attempts while a receiver is away
+FIRST_PAUSE, MAX_PAUSE = 5.0, 300.0  # seconds between attempts while a receiver is unavailable
 TRIES = 5  # refusals after which an event is discarded
 PAUSE = 5.0  # seconds after the first refusal; doubles each time
 MAX_FILE = 64_000_000  # bytes, after which a new file of events begins
@@ -126,7 +126,7 @@ class LineageOutbox:
         self.connection.execute(queries()["lineage_sent"], {"sequence": sequence})
 
     def put_off(self, sequence: int, problem: str, seconds: float) -> None:
-        """Delay the event and those after it for `seconds`: the receiver was away."""
+        """Delay the event and those after it for `seconds`: the receiver was unavailable."""
         given = {"sequence": sequence, "problem": problem, "seconds": seconds}
         self.connection.execute(queries()["lineage_put_off"], given)
 
@@ -180,11 +180,7 @@ def emit_waiting(url: str, pipeline: str, home: Path, receiver: Receiver = RECEI
 
 
 def _send(
-    client: OpenLineageClient,
-    waiting: LineageOutbox,
-    events: Sequence[LineageEvent],
-    receiver: Receiver,
-    until: float,
+    client: OpenLineageClient, waiting: LineageOutbox, events: Sequence[LineageEvent], receiver: Receiver, until: float
 ) -> tuple[int, str | None]:
     """Return the number of events sent, and the reason why the next one was not."""
     for count, item in enumerate(events):
@@ -193,22 +189,18 @@ def _send(
         try:
             client.transport.emit(_Stored(item.event))  # pyright: ignore[reportArgumentType]  # see _Stored
         except Exception as error:  # noqa: BLE001  # of whichever transport is configured
-            return count, _not_sent(waiting, item, error, receiver)
+            # Without the user, password and parameters of an address: the ledger keeps it.
+            message = _PARAMETERS.sub("?***", _LOGIN.sub("***@", str(error)))[:1000]
+            if getattr(getattr(error, "response", None), "status_code", None) not in REFUSALS:
+                pause = receiver.failed()
+                waiting.put_off(item.sequence, message, pause)
+                return count, f"lineage events will be sent again in {pause:.0f} s: {message}"
+            receiver.failures = 0
+            permanently = " permanently" if waiting.refused(item.sequence, message) else ""
+            return count, f"lineage event {item.sequence} of {waiting.pipeline} was refused{permanently}: {message}"
         receiver.failures = 0
         waiting.sent(item.sequence)
     return len(events), None
-
-
-def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, receiver: Receiver) -> str:
-    # Without the user, password and parameters of an address: the ledger keeps it.
-    message = _PARAMETERS.sub("?***", _LOGIN.sub("***@", str(error)))[:1000]
-    if getattr(getattr(error, "response", None), "status_code", None) not in REFUSALS:
-        pause = receiver.failed()
-        waiting.put_off(item.sequence, message, pause)
-        return f"lineage events will be sent again in {pause:.0f} s: {message}"
-    receiver.failures = 0
-    what = f"lineage event {item.sequence} of {waiting.pipeline} was refused"
-    return f"{what} permanently: {message}" if waiting.refused(item.sequence, message) else f"{what}: {message}"
 
 
 class _Stored(dict[str, Any]):
