@@ -1,6 +1,6 @@
 """Records what ended a run in the ledger: a Halt as one, any other error as a pause before the next run.
 
-Retries are limited, unless a system is away: platform_defs/errors/error_policy.py has the limit.
+Retries are limited, unless a system is unavailable: platform_defs/errors/error_policy.py has the limit.
 """
 
 from platform_defs.engine.lease.lease import PostgresLease

@@ -99,22 +99,16 @@ def read_live(connection: Connection, pipeline: str, table: Table) -> LiveTable 
 
 
 def _column(connection: Connection, row: dict[str, Any]) -> LiveColumn:
-    domain: int | None = row.pop("domain")
-    if domain and not row["demanded"] and _rejects_null(connection, domain):
-        row["demanded"] = f"its domain {row['type']} rejects NULL"
+    domain: int | None = row.pop("domain")  # its OID
+    if domain and not row["demanded"]:
+        try:  # only Postgres can evaluate its CHECKs
+            with connection.transaction():
+                connection.execute(queries()["null_of_domain"], {"domain": domain})
+        except psycopg.Error as error:
+            if of_sqlstate(state_of(error), "table") is not ErrorPolicy.REFUSED_ROW:
+                raise
+            row["demanded"] = f"its domain {row['type']} rejects NULL"
     return LiveColumn(rights=tuple(row.pop("rights")), **row)
-
-
-def _rejects_null(connection: Connection, domain: int) -> bool:
-    """Return True if the domain, given by its OID, rejects NULL. Only Postgres can evaluate its CHECKs."""
-    try:
-        with connection.transaction():
-            connection.execute(queries()["null_of_domain"], {"domain": domain})
-    except psycopg.Error as error:
-        if of_sqlstate(state_of(error), "table") is not ErrorPolicy.REFUSED_ROW:
-            raise
-        return True
-    return False
 
 
 def refuse_unfit(table: Table, live: LiveTable, *, columns: bool = True) -> None:

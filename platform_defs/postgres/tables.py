@@ -136,8 +136,4 @@ def refuse_unique(connection: Connection, contract: Contract) -> None:
 
 
 def _column(name: str, kind: str, *, required: bool) -> sql.Composable:
-    return sql.SQL("{} {} {}").format(
-        sql.Identifier(name),
-        closed_list(kind),
-        sql.SQL("NOT NULL" if required else ""),
-    )
+    return sql.SQL("{} {} {}").format(sql.Identifier(name), closed_list(kind), sql.SQL("NOT NULL" if required else ""))

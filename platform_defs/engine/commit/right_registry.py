@@ -44,10 +44,7 @@ def as_decided(schemas: Schemas | None, pending: PendingBatch) -> Schemas | None
 
 
 def refuse_unknown(
-    contract: Contract,
-    schemas: Schemas | None,
-    faults: Callable[[Staged], Sequence[FaultGroup]],
-    staged: Staged,
+    contract: Contract, schemas: Schemas | None, faults: Callable[[Staged], Sequence[FaultGroup]], staged: Staged
 ) -> None:
     """Raise SchemasNotGiven if messages name schemas and none of these is known, unless the registry is known to be the
     right one, or a person has decided about the batch: then these are dead letters. Raise BadInput if a replay would

@@ -151,10 +151,7 @@ def _counted(rows: StagedRows, statement: str, parts: Mapping[str, sql.Composabl
 
 def _formatted(rows: StagedRows, statement: str, parts: Mapping[str, sql.Composable]) -> sql.Composed:
     return sql.SQL(queries()[statement]).format(
-        staging=rows.source,
-        winners=rows.winners,
-        batch_id=sql.Literal(rows.batch_id),
-        **parts,
+        staging=rows.source, winners=rows.winners, batch_id=sql.Literal(rows.batch_id), **parts
     )
 
 

@@ -151,14 +151,9 @@ def _named(causes: Sequence[JavaCause], message: str) -> str:
         return gone[0]
     conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
     deepest = [cause.java_class.rpartition(".")[2] for cause in causes]
-    named = (_raised(message) or conditions or deepest or ["Spark"])[-1]
-    return f"{named} (its message {NOT_SHOWN})"
-
-
-def _raised(message: str) -> list[str]:
-    """Return the Python exception that the last line of a traceback begins with, if it is a built-in one: any other
-    word there may be a line of its text.
-    """
+    # The last line of a traceback begins with a Python exception. Unless it is a built-in one, it may be a line of text.
     name = message.partition(":")[0]
     kind = getattr(builtins, name, None) if name.isidentifier() else None
-    return [f"it raises {name}"] if isinstance(kind, type) and issubclass(kind, BaseException) else []
+    raised = [f"it raises {name}"] if isinstance(kind, type) and issubclass(kind, BaseException) else []
+    named = (raised or conditions or deepest or ["Spark"])[-1]
+    return f"{named} (its message {NOT_SHOWN})"

@@ -84,8 +84,8 @@ def acquire(
 class PostgresLease:
     """One run's lease of a pipeline, from `acquire` to the run's end. Its open connection shows that the run is alive.
 
-    Each of its methods raises LedgerAway if Postgres is away. Those that write do so under the run's epoch and owner:
-    if another run has taken the pipeline over they raise Fenced, except those that do nothing then.
+    Each of its methods raises LedgerAway if Postgres is unavailable. Those that write do so under the run's epoch and
+    owner: if another run has taken the pipeline over they raise Fenced, except those that do nothing then.
     """
 
     url: str = field(repr=False)  # contains the password

@@ -12,8 +12,8 @@ class Pause:
     longest: float
 
 
-SHORT = Pause(10.0, 300.0)  # a system is away: it may be back soon
-SUSPECTED = Pause(120.0, 300.0)  # what the transform calls may be away for some messages: a failover takes a minute
+SHORT = Pause(10.0, 300.0)  # a system is unavailable: it may be back soon
+SUSPECTED = Pause(120.0, 300.0)  # what the transform calls may be down for some messages: a failover takes a minute
 LONG = Pause(30.0, 3_600.0)  # a person has to correct something, and each try reads the batch again
 
 

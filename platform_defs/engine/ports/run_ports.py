@@ -37,7 +37,7 @@ class Auditor(Protocol):
     def evaluate(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         """Return the result of each of `rules`, in order, on the rows of `view`.
 
-        Raises BadInput if a rule cannot be evaluated at all, LedgerAway if Postgres is away.
+        Raises BadInput if a rule cannot be evaluated at all, LedgerAway if Postgres is unavailable.
         """
         ...
 

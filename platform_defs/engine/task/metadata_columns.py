@@ -44,7 +44,7 @@ _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullma
 def with_metadata(
     contract: Contract, partition: int, block: Block, keys: KeyColumn | None, at: pa.Int64Array, decoded: Decoded
 ) -> Decoded:
-    """Return `decoded`, whose rows have the fields of the value, with the columns of `contract.metadata_fields` behind
+    """Return `decoded`, whose rows have the fields of the value, with the columns of `contract.metadata_fields` after
     them. A message whose metadata does not have a field's type becomes a fault of stage `decode`.
 
     `at`: the index of each row's message in the block. `keys`: needed if a field has the key as text. Raises
@@ -79,7 +79,7 @@ def with_metadata(
 
 
 def with_offered(rows: pa.RecordBatch, block: Block, at: pa.Int64Array, names: Sequence[str]) -> pa.RecordBatch:
-    """Return `rows` with these columns of OFFERED behind them. `at`: as `with_metadata`.
+    """Return `rows` with these columns of OFFERED after them. `at`: as `with_metadata`.
 
     A time outside the years 1 to 9999, and headers that the client cannot read, are NULL. Raises BlockTooLarge for
     several messages whose headers Arrow could not hold.
