@@ -151,7 +151,7 @@ def _named(causes: Sequence[JavaCause], message: str) -> str:
         return gone[0]
     conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
     deepest = [cause.java_class.rpartition(".")[2] for cause in causes]
-    # The last line of a traceback begins with a Python exception. Unless it is a built-in one, it may be a line of text.
+    # The last line of a traceback begins with a Python exception. Any but a built-in one may be a line of its text.
     name = message.partition(":")[0]
     kind = getattr(builtins, name, None) if name.isidentifier() else None
     raised = [f"it raises {name}"] if isinstance(kind, type) and issubclass(kind, BaseException) else []
