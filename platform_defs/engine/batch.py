@@ -249,9 +249,14 @@ def _work(
         area=context.ledger.open_staging(pending),
         excluded=dict(excluded),
         cluster_id=pending.cluster_id,
-        set_aside=None if pending.set_aside is None else Refusal("publish", "ManuallyDeadLettered", pending.set_aside),
+        set_aside=_set_aside(pending),
         schemas=schemas,
     )
+
+
+def _set_aside(pending: PendingBatch) -> Refusal | None:
+    """Return the reason to refuse every message of the batch, if a person set it aside."""
+    return None if pending.set_aside is None else Refusal("publish", "ManuallyDeadLettered", pending.set_aside)
 
 
 def _stage(
