@@ -46,17 +46,21 @@ class SpeculativeBatch:
 
     def is_next(self, plan: BatchPlan) -> bool:
         """Return True if `plan`, made from the ledger and the broker as they are now, may read exactly this batch."""
-        log, parts = (self.batch.cluster_id, self.batch.topic_id), plan.view.partitions
+        log = self.batch.cluster_id, self.batch.topic_id
         return (
             plan.pending is None
             and plan.halt is None
             and not plan.added
             and plan.positions == self.positions
             and log == (plan.view.cluster_id, plan.view.topic_id)
-            # The leader at the time of planning still leads, and its log still reaches the end of the range.
-            and all(parts[item.partition].leader_epoch == item.end_epoch for item in self.batch.ranges)
-            and all(parts[item.partition].end >= item.until_offset for item in self.batch.ranges)
+            and all(_is_led_as_before(item, plan.view) for item in self.batch.ranges)
         )
+
+
+def _is_led_as_before(item: OffsetRange, view: TopicView) -> bool:
+    """Return True if the leader at the time of planning still leads, and its log still reaches the end of the range."""
+    held = view.partitions[item.partition]
+    return held.leader_epoch == item.end_epoch and held.end >= item.until_offset
 
 
 def may_leave_more(contract: Contract, batch: PendingBatch) -> bool:

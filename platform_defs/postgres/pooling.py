@@ -36,10 +36,7 @@ def require_session_mode(address: str) -> None:
         mine, _ = _asked(one, _PID), _asked(other, _PID)  # a full pool raises here
         if any(_share(one, other, mine) for _ in range(LOOKS)):
             raise _refused("two sessions were given the same server process of Postgres")
-        channel = f"tidegate_{uuid4().hex}"
-        one.execute(f"LISTEN {channel}".encode())
-        other.execute(f"NOTIFY {channel}".encode())
-        if not any(one.notifies(timeout=PATIENCE, stop_after=1)):
+        if not _hears(one, other):
             raise _refused("a listening session does not receive a notification")
         left = uuid4().hex
         _asked(one, "SELECT set_config('tidegate.left', %s, false)", left)
@@ -62,6 +59,13 @@ def _share(one: psycopg.Connection[Any], other: psycopg.Connection[Any], mine: i
         if STATEMENT_MODE not in str(error):
             raise
         raise _refused(f"it rejects a transaction: {str(error).strip()}") from error
+
+
+def _hears(one: psycopg.Connection[Any], other: psycopg.Connection[Any]) -> bool:
+    channel = f"tidegate_{uuid4().hex}"
+    one.execute(f"LISTEN {channel}".encode())
+    other.execute(f"NOTIFY {channel}".encode())
+    return any(one.notifies(timeout=PATIENCE, stop_after=1))
 
 
 def _asked(connection: psycopg.Connection[Any], query: LiteralString, *values: str) -> Any:
