@@ -173,7 +173,9 @@ def database_errors(place: Place = "ledger") -> Generator[None]:
 
 def as_ours(error: psycopg.Error, place: Place = "ledger") -> TidegateError:
     """Return the project's error for `error`, with Postgres' message; in its `redacted`, with the names in it."""
-    if _ended(error):
+    # The connection ended with two errors, Postgres' and the pooler's before it. psycopg, which expects one, then reports
+    # that it "received 2 results from command 'BEGIN'".
+    if isinstance(error, psycopg.InternalError) and " results from command " in str(error):
         return error_for_sqlstate(None, f"the connection has ended ({error})", place)
     state = state_of(error)
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
@@ -209,13 +211,6 @@ def _owners_refusal(error: psycopg.Error, message: str) -> BadInput:
         f"Postgres refuses {statement}: {message} (SQLSTATE {error.sqlstate}). The database's owner decides this, by "
         f"{refuser}. {_ALLOW}"
     )
-
-
-def _ended(error: psycopg.Error) -> bool:
-    """Return True if the connection ended with two errors, Postgres' and the pooler's before it. psycopg, which expects
-    one, then reports that it "received 2 results from command 'BEGIN'".
-    """
-    return isinstance(error, psycopg.InternalError) and " results from command " in str(error)
 
 
 # The first line of an error of these classes is Postgres' own and quotes no value; a function's RAISE may take any.
