@@ -173,8 +173,8 @@ def database_errors(place: Place = "ledger") -> Generator[None]:
 
 def as_ours(error: psycopg.Error, place: Place = "ledger") -> TidegateError:
     """Return the project's error for `error`, with Postgres' message; in its `redacted`, with the names in it."""
-    # The connection ended with two errors, Postgres' and the pooler's before it. psycopg, which expects one, then reports
-    # that it "received 2 results from command 'BEGIN'".
+    # The connection ended with two errors, Postgres' and the pooler's before it. psycopg, which expects one, then
+    # reports that it "received 2 results from command 'BEGIN'".
     if isinstance(error, psycopg.InternalError) and " results from command " in str(error):
         return error_for_sqlstate(None, f"the connection has ended ({error})", place)
     state = state_of(error)
