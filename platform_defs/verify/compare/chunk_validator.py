@@ -40,12 +40,8 @@ class ChunkValidator:
         """Set up validation. `metadata`: for a contract with fields of the message's metadata. `offered`: further
         columns of the rows, for a transform.
         """
-        self._validator, self._blocks, self._metadata, self._offered = (
-            validator,
-            BlockReader.of(contract),
-            metadata,
-            offered,
-        )
+        self._validator, self._metadata, self._offered = validator, metadata, offered
+        self._blocks = BlockReader.of(contract)
         self._schema = pa.schema([(item.name, item.type.arrow) for item in contract.fields])
         self._metadata_schema = pa.schema([(item.name, item.type.arrow) for item in contract.metadata_fields])
 

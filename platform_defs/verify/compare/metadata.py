@@ -9,7 +9,16 @@ from datetime import datetime
 from typing import Any
 
 from platform_defs.contract.model.contract import Contract, Field
-from platform_defs.verify.decoders.documents import Document, NotTheType, Number, Pairs, check_jsonb, compact, parse
+from platform_defs.verify.decoders.documents import (
+    Document,
+    NotTheType,
+    Number,
+    Pairs,
+    jsonb_text,
+    parse,
+    stored_text,
+    utf8,
+)
 from platform_defs.verify.decoders.values import after_1970, reader
 from platform_defs.verify.source.messages import Chunk
 from platform_defs.verify.validators.key_validators import KeyValidator
@@ -44,9 +53,7 @@ class MetadataValidator:
             if headers is None:
                 raise NotTheType("InvalidUtf8")
             if item.header is None:
-                document: Document = [Pairs(_member(name, value)) for name, value in headers]
-                check_jsonb(document)
-                return compact(document)
+                return jsonb_text([Pairs(_member(name, value)) for name, value in headers])
             value = last_header(headers, item.header)
             return None if value is None else _typed(value, item.type.kind, read)
         match item.source:
@@ -77,25 +84,18 @@ def _time(kind: int, milliseconds: int) -> datetime | None:
 
 
 def _member(name: str, value: bytes | None) -> list[tuple[str, Document]]:
-    text = None if value is None else _text(value)
-    if value is not None and (text is None or "\0" in text):
-        return [("name", name), ("value", b64encode(value).decode("ascii")), ("encoding", "base64")]
-    return [("name", name), ("value", text)]
-
-
-def _text(value: bytes) -> str | None:
+    if value is None:
+        return [("name", name), ("value", None)]
     try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
+        return [("name", name), ("value", stored_text(value))]
+    except NotTheType:
+        return [("name", name), ("value", b64encode(value).decode("ascii")), ("encoding", "base64")]
 
 
 def _typed(value: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
     if kind == "bytes":
         return value
-    text = _text(value)
-    if text is None:
-        raise NotTheType("InvalidUtf8")
+    text = utf8(value)
     if kind == "boolean":
         return read(text == "true" if text in ("true", "false") else text)
     return read(_number(text) if kind in ("integer", "double") else text)

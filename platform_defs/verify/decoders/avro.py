@@ -6,8 +6,7 @@ fields are looked up in the result, in their order.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Context, Decimal
-from fractions import Fraction
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -16,11 +15,10 @@ from platform_defs.contract.model.contract import Contract, Field, Unit
 from platform_defs.verify.decoders.avro_schema import WriterTypes
 from platform_defs.verify.decoders.avro_types import Array, DocumentSize, Record, Tape, Type, Union
 from platform_defs.verify.decoders.avro_values import LARGEST_SCALE, day, moment, unscaled
-from platform_defs.verify.decoders.documents import NotTheType, check_jsonb, compact, stored_text
-from platform_defs.verify.decoders.values import after_1970, finite, items_of, time_text, uuid_text
+from platform_defs.verify.decoders.documents import NotTheType, jsonb_text, stored_text
+from platform_defs.verify.decoders.values import decimal_of, finite, items_of, ticks_after_1970, time_text, uuid_text
 
-UNITS = {"timestamp-millis": 1_000, "timestamp-micros": 1}  # microseconds
-_EXACT = Context(prec=60)
+_UNITS = {"timestamp-millis": "ms", "timestamp-micros": "us", "timestamp-nanos": "ns"}
 
 
 class AvroValidator:
@@ -121,7 +119,7 @@ def _taker(column: ColumnType, of: Type, unit: Unit | None = None) -> Take:
     if column.item:
         return _items(column.item, held)
     if unit and held.kind in ("int", "long") and not held.logical:
-        return _since_1970(unit)
+        return lambda _, value: ticks_after_1970(value, unit)
     kind = held.logical or held.kind
     if column.kind == "decimal" and kind in ("decimal", "int", "long") and held.scale <= LARGEST_SCALE:
         return _decimals(column)
@@ -147,9 +145,7 @@ def _items(column: ColumnType, of: Type) -> Take:
 
 
 def _json(of: Type, value: Any) -> str:
-    document = of.json(value, DocumentSize())
-    check_jsonb(document)
-    return compact(document)
+    return jsonb_text(of.json(value, DocumentSize()))
 
 
 def _uuid(of: Type, value: bytes) -> str:
@@ -160,39 +156,9 @@ def _same(_: Type, value: Any) -> Any:
     return value
 
 
-def _timestamp(of: Type, value: int) -> Any:
-    finer = of.logical == "timestamp-nanos"
-    found = after_1970(microseconds=value // 1_000 if finer else value * UNITS[of.logical])
-    if finer and value % 1_000:
-        raise NotTheType("TooManyDecimals")
-    return found
-
-
-def _since_1970(unit: Unit) -> Take:
-    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
-
-    def take(_: Type, value: int) -> Any:
-        seconds, part = divmod(value, per_second)
-        microseconds = Fraction(part * 1_000_000, per_second)
-        found = after_1970(seconds=seconds, microseconds=int(microseconds))
-        if microseconds.denominator > 1:
-            raise NotTheType("TooManyDecimals")
-        return found
-
-    return take
-
-
 def _decimals(column: ColumnType) -> Take:
-    whole, digits = column.precision - column.scale, column.scale
-
     def take(of: Type, value: Any) -> Decimal:
-        number = value if isinstance(value, int) else unscaled(value or b"")
-        if abs(number) >= 10 ** (whole + of.scale):
-            raise NotTheType("OutOfRange")
-        exact = Fraction(number * 10**digits, 10**of.scale)
-        if exact.denominator > 1:
-            raise NotTheType("TooManyDecimals")
-        return _EXACT.scaleb(Decimal(int(exact)), -digits)
+        return decimal_of(value if isinstance(value, int) else unscaled(value or b""), of.scale, column)
 
     return take
 
@@ -206,5 +172,5 @@ _TAKERS: dict[str, dict[str, Take]] = {  # by the column's type, and the schema'
     "uuid": dict.fromkeys(("string", "uuid"), _uuid),
     "bytes": dict.fromkeys(("bytes", "fixed"), lambda _, value: value or b""),
     "time": dict.fromkeys(("time-millis", "time-micros"), lambda of, value: time_text(moment(value, of.logical))),
-    "timestamp": dict.fromkeys((*UNITS, "timestamp-nanos"), _timestamp),
+    "timestamp": dict.fromkeys(_UNITS, lambda of, value: ticks_after_1970(value, _UNITS[of.logical])),
 }

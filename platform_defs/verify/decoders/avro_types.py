@@ -94,8 +94,8 @@ class DocumentSize:
             raise NotTheType("TooLarge")
         return text
 
-    def count_empty(self, number: int = 1) -> None:
-        self.empty += number
+    def count_empty(self) -> None:
+        self.empty += 1
         if self.empty > EMPTY_VALUES:
             raise NotTheType("TooManyItems")
 

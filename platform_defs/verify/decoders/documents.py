@@ -95,6 +95,12 @@ def check_jsonb(document: Document) -> None:
         raise NotTheType("TooLarge")
 
 
+def jsonb_text(document: Document) -> str:
+    """Return the text of a json column. Raises as `check_jsonb` does."""
+    check_jsonb(document)
+    return compact(document)
+
+
 def _checked_size(document: Document) -> int:
     """Return the bytes of `compact`'s text without exponents. Raises as `check_jsonb` does."""
     match document:

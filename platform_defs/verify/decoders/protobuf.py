@@ -6,7 +6,7 @@ Written for verify alone and deliberately not shared with the engine. The messag
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
-from decimal import Context, Decimal
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -16,16 +16,15 @@ from google.protobuf.descriptor import FieldDescriptor as F
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.verify.decoders.documents import NotTheType, stored_text
+from platform_defs.verify.decoders.documents import NotTheType, jsonb_text, stored_text
 from platform_defs.verify.decoders.protobuf_json import WRAPPERS, default_of, document, enum_name, part
 from platform_defs.verify.decoders.protobuf_schema import Places, message_types
 from platform_defs.verify.decoders.protobuf_wire import Message, Wanted, WantedField, read
-from platform_defs.verify.decoders.values import after_1970, finite, items_of, reader
+from platform_defs.verify.decoders.values import after_1970, decimal_of, finite, items_of, reader
 
 Convert = Callable[[Any], Any]  # a value of the last field on the path, never None → a value of the column
 
 _MAX_DECIMAL = 512  # bytes
-_EXACT = Context(prec=1_400)
 _NARROW = (F.TYPE_INT32, F.TYPE_UINT32, F.TYPE_SINT32, F.TYPE_FIXED32, F.TYPE_SFIXED32)
 _INTEGERS = (*_NARROW, F.TYPE_INT64, F.TYPE_UINT64, F.TYPE_SINT64, F.TYPE_FIXED64, F.TYPE_SFIXED64)
 _KNOWN = {
@@ -170,7 +169,7 @@ def _wanted(paths: Sequence[Sequence[F]]) -> Wanted:
 def _conversion(of: ColumnType, item: F) -> Convert:
     """Return the function that makes a value of the column. Raises NotTheType if the field's type does not fit."""
     if of.name == "json":
-        return _json(item, reader(of))
+        return lambda value: None if (found := document(item, value)) is None else jsonb_text(found)
     if of.item:
         _refuse(not item.is_repeated)
         convert = _conversion(of.item, item)
@@ -181,14 +180,6 @@ def _conversion(of: ColumnType, item: F) -> Convert:
     if item.enum_type is not None and of.name == "string":
         return partial(enum_name, item)
     return _of_scalar(of, item.type)
-
-
-def _json(item: F, as_column: Convert) -> Convert:
-    def convert(value: Any) -> Any:
-        found = document(item, value)
-        return None if found is None else as_column(found)
-
-    return convert
 
 
 def _of_scalar(of: ColumnType, kind: int) -> Convert:
@@ -202,7 +193,7 @@ def _of_scalar(of: ColumnType, kind: int) -> Convert:
         case "boolean" if kind == F.TYPE_BOOL:
             return bool
         case "decimal" if kind in _INTEGERS:
-            return lambda value: _decimal(value, 0, of)
+            return lambda value: decimal_of(value, 0, of)
         case "bytes" if kind == F.TYPE_BYTES:
             return bytes
         case "decimal" | "date" | "uuid" | "time" if kind == F.TYPE_STRING:
@@ -244,20 +235,7 @@ def _integer(value: int) -> int:
 def _decimal_of_bytes(raw: bytes, scale: int, of: ColumnType) -> Decimal:
     if len(raw) > _MAX_DECIMAL:
         raise NotTheType("OutOfRange")
-    return _decimal(int.from_bytes(raw, "big", signed=True), scale, of)
-
-
-def _decimal(unscaled: int, scale: int, of: ColumnType) -> Decimal:
-    if unscaled == 0:
-        return Decimal(0)
-    digits = Decimal(unscaled).as_tuple().digits
-    if len(digits) - scale > of.precision - of.scale:
-        raise NotTheType("OutOfRange")
-    value = Decimal((int(unscaled < 0), digits, 0))
-    zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
-    if scale - zeros > of.scale:
-        raise NotTheType("TooManyDecimals")
-    return value.scaleb(-scale, _EXACT).normalize(_EXACT)  # Arrow cannot strip arbitrarily many zeros
+    return decimal_of(int.from_bytes(raw, "big", signed=True), scale, of)
 
 
 def _date(year: int, month: int, day: int) -> date:

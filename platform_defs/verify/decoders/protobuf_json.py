@@ -4,7 +4,6 @@ NaN and Infinity are refused; Any and FieldMask are written as their fields.
 """
 
 import base64
-from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor as F
 
 from platform_defs.verify.decoders.documents import Document, Long, NotTheType, Number, Pairs, stored_text
 from platform_defs.verify.decoders.protobuf_wire import Message
-from platform_defs.verify.decoders.values import finite
+from platform_defs.verify.decoders.values import after_1970, finite
 
 _WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 WRAPPERS = {f"google.protobuf.{kind}Value" for kind in _WRAPPED}
@@ -111,10 +110,7 @@ def _message(of: Descriptor, message: Message) -> Document:
 def _timestamp(seconds: int, nanos: int) -> str:
     if not 0 <= nanos < 10**9:
         raise NotTheType("InvalidTimestamp")
-    try:
-        whole = datetime(1970, 1, 1) + timedelta(seconds=seconds)  # noqa: DTZ001  # UTC, and printed as such
-    except OverflowError:
-        raise NotTheType("OutOfRange") from None
+    whole = after_1970(seconds=seconds, microseconds=0).replace(tzinfo=None)
     return f"{whole.isoformat()}{_decimals(nanos)}Z"
 
 

@@ -27,17 +27,10 @@ from typing import Any, cast
 import pyarrow as pa
 
 from platform_defs.contract.model.column_types import ColumnType
-from platform_defs.verify.decoders.documents import (
-    Document,
-    Integer,
-    NotTheType,
-    Number,
-    check_jsonb,
-    compact,
-    storable,
-)
+from platform_defs.verify.decoders.documents import Integer, NotTheType, Number, jsonb_text, storable
 
 _MAX_ITEMS = 10_000  # of an array
+_EXACT = Context(prec=1_400)
 _decimal_text = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
 _date_text = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _hour = r"([01]\d|2[0-3]):[0-5]\d"
@@ -58,18 +51,19 @@ def since_1970(unit: str) -> Callable[[Any], datetime]:
     """Return a function from a parsed JSON value, never null, to the time so many units after 1970; it raises
     NotTheType.
     """
-    exponent = {"s": 0, "ms": -3, "us": -6, "ns": -9}[unit]
+    return lambda raw: ticks_after_1970(_integer(raw), unit)
 
-    def read(raw: Any) -> datetime:
-        number = _integer(raw)
-        microseconds = Decimal(number).scaleb(exponent + 6)
-        whole = int(microseconds)
-        found = after_1970(microseconds=whole)
-        if microseconds != whole:
-            raise NotTheType("TooManyDecimals")
-        return found
 
-    return read
+def ticks_after_1970(number: int, unit: str) -> datetime:
+    """Return the time so many units after 1970. Raises NotTheType as `after_1970` does, and for a part of a
+    microsecond.
+    """
+    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
+    microseconds, rest = divmod(number * 1_000_000, per_second)
+    found = after_1970(microseconds=microseconds)
+    if rest:
+        raise NotTheType("TooManyDecimals")
+    return found
 
 
 def after_1970(*, seconds: int = 0, microseconds: int) -> datetime:
@@ -112,6 +106,20 @@ def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal]:
         return value.normalize(exact)  # Arrow cannot strip arbitrarily many zeros
 
     return read
+
+
+def decimal_of(unscaled: int, scale: int, of: ColumnType) -> Decimal:
+    """Return unscaled / 10**scale. Raises NotTheType if it does not fit the column exactly."""
+    if unscaled == 0:
+        return Decimal(0)
+    digits = Decimal(unscaled).as_tuple().digits
+    if len(digits) - scale > of.precision - of.scale:
+        raise NotTheType("OutOfRange")
+    value = Decimal((int(unscaled < 0), digits, 0))
+    zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
+    if scale - zeros > of.scale:
+        raise NotTheType("TooManyDecimals")
+    return value.scaleb(-scale, _EXACT).normalize(_EXACT)  # Arrow cannot strip arbitrarily many zeros
 
 
 def _lists(read: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
@@ -215,11 +223,6 @@ def _bytes(text: str) -> bytes:
     return value
 
 
-def _json(raw: Document) -> str:
-    check_jsonb(raw)
-    return compact(raw)
-
-
 _READERS: dict[str, Callable[[Any], Any]] = {
     "string": _of_text(storable),
     "integer": _integer,
@@ -227,7 +230,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "boolean": _boolean,
     "date": _of_text(_date),
     "timestamp": _of_text(_timestamp),
-    "json": _json,
+    "json": jsonb_text,
     "uuid": _of_text(uuid_text),
     "time": _of_text(time_text),
     "bytes": _of_text(_bytes),

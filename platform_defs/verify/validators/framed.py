@@ -19,8 +19,7 @@ class FramedValidator(Validator):
     def __init__(self, contract: Contract, schemas: KnownSchemas) -> None:
         super().__init__(contract)
         self._contract, self._schemas = contract, schemas
-        self._reader: Callable[[NamedSchema, bool], Values]
-        self._reader = cached(lambda schema, indexed: _READERS[schema.format](contract, schema, indexed))
+        self._reader = cached(self._new_reader)
         wire = contract.wire
         self._of_file = NamedSchema("", contract.format, wire.schema_text, wire.schema_imports, encrypted=False)
 
@@ -42,17 +41,14 @@ class FramedValidator(Validator):
         indexes = named.message or b"" if schema.format == "protobuf" else b""  # only Protobuf has any in a header
         return self.ruled(self._reader(schema, named.message != b"")(indexes + named.payload))
 
+    def _new_reader(self, schema: NamedSchema, indexed: bool) -> Values:
+        if schema.format == "avro":
+            return AvroValidator(self._contract, schema.document, schema.references).values
+        return ProtobufValidator(self._contract, schema.document, schema.references, framed=indexed).values
+
 
 def validator_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> Validator:
     """Return the validator of a contract's messages; `schemas` is only called if they name any."""
     if contract.wire.framed:
         return FramedValidator(contract, schemas())
     return Validator(contract) if contract.format == "json" else FramedValidator(contract, KnownSchemas())
-
-
-_READERS: dict[str, Callable[[Contract, NamedSchema, bool], Values]] = {
-    "avro": lambda contract, schema, _: AvroValidator(contract, schema.document, schema.references).values,
-    "protobuf": lambda contract, schema, indexed: (
-        ProtobufValidator(contract, schema.document, schema.references, framed=indexed).values
-    ),
-}

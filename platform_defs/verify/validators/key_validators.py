@@ -19,6 +19,7 @@ from platform_defs.verify.decoders.documents import (
     check_jsonb,
     compact,
     parse,
+    stored_text,
 )
 from platform_defs.verify.decoders.protobuf import indexed_message
 from platform_defs.verify.decoders.protobuf_json import message_document
@@ -37,13 +38,10 @@ class KeyValidator:
         """Return a message key as an upsert table stores it, or the reason why it cannot. `header` names its schema, if
         any.
         """
-        if key is None:
-            return NoRow("MissingKey")
         try:
-            text = key.decode()
-        except UnicodeDecodeError:
-            return NoRow("InvalidUtf8")
-        return NoRow("NulCharacter") if "\0" in text else text
+            return NoRow("MissingKey") if key is None else stored_text(key)
+        except NotTheType as wrong:
+            return NoRow(str(wrong))
 
 
 class FramedKeyValidator(KeyValidator):
