@@ -145,7 +145,11 @@ class Snapshot:
             contract_ranges[number] += [(start, until, Pinned(*by)) for start, until in kept]
             if pruned:  # it covers several batches, and names the last one
                 forgotten[number] = max([forgotten[number], *(until for _, until in kept)])
-        gaps = self._gaps() if any_gaps else {}
+        gaps = dict[int, ManySpans]()
+        if any_gaps:  # read as columns: a topic with transactions has an offset for the end of each
+            query = psycopg.ClientCursor(self._connection).mogrify(queries()["verify_gaps"], self._parameters)
+            batches = self._batches(query, _GAPS, "tidegate.batch_range", {})
+            gaps = gaps_of(pa.Table.from_batches([*batches], _GAPS), self.lost)
         counted: dict[int, list[CountedRange]] = {}
         for number, low, high, batch_id, *counts in self._ask("verify_skipped_records"):
             if less([(low, high)], self._lost_of(number, batch_id)) == [(low, high)]:
@@ -169,15 +173,6 @@ class Snapshot:
             )
             for number, _, topic_id, start, until in self._ask("verify_positions")
         }
-
-    def _gaps(self) -> dict[int, ManySpans]:
-        """Return by partition the offsets in the log that exists now which the broker never delivered. They are read as
-        columns: a topic with transactions has an offset for the end of each.
-        """
-        query = psycopg.ClientCursor(self._connection).mogrify(queries()["verify_gaps"], self._parameters)
-        batches = self._batches(query, _GAPS, "tidegate.batch_range", {})
-        columns = pa.Table.from_batches([*batches], _GAPS)
-        return gaps_of(columns, self.lost)
 
     def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
         """Return the spans that a batch committed from a log that no longer exists."""
