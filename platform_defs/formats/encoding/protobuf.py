@@ -87,7 +87,7 @@ def _of_message(value: Any, of: Descriptor) -> Any:
         return _SHORT[of.full_name](value)
     members = as_mapping(value)
     if members is None or of.full_name.startswith("google.protobuf."):  # these have a JSON of their own
-        return without_decimals(value)
+        return _without_decimals(value)
     fields = {name: one for one in of.fields for name in (one.name, one.json_name)}
     if unknown := sorted(members.keys() - fields.keys()):
         known = ", ".join(one.name for one in of.fields) or "none"
@@ -100,25 +100,26 @@ def _of_message(value: Any, of: Descriptor) -> Any:
 
 def _within(name: str, value: Any, of: FieldDescriptor) -> Any:
     try:
-        return _of_field(value, of)
+        return value_of_field(value, of)
     except CannotEncode as wrong:
         raise wrong.within(name) from None
 
 
-def _of_field(value: Any, of: FieldDescriptor) -> Any:
+def value_of_field(value: Any, of: FieldDescriptor) -> Any:
+    """Return a field's value as ProtoJSON. Raises CannotEncode."""
     items = as_list(value) if of.is_repeated else None
     if of.message_type is None:
         texts = [value] if items is None else items
         if of.type == of.TYPE_BYTES and any(isinstance(text, str) and not _base64(text) for text in texts):
             raise CannotEncode(f"{shown(value)} is not base64")  # json_format ignores what is none
-        return without_decimals(value)
+        return _without_decimals(value)
     if of.message_type.GetOptions().map_entry:
         values, members = of.message_type.fields_by_name["value"], as_mapping(value)
-        return without_decimals(value) if members is None else {k: _within(k, v, values) for k, v in members.items()}
+        return _without_decimals(value) if members is None else {k: _within(k, v, values) for k, v in members.items()}
     return _of_message(value, of.message_type) if items is None else [_of_message(v, of.message_type) for v in items]
 
 
-def without_decimals(value: Any) -> Any:
+def _without_decimals(value: Any) -> Any:
     """Return the value with floats for decimals, which json_format does not know. Raises CannotEncode."""
     if isinstance(value, Decimal):
         number = float(value)
@@ -126,9 +127,9 @@ def without_decimals(value: Any) -> Any:
             raise CannotEncode(f"{shown(value)} is out of range")
         return number
     if (members := as_mapping(value)) is not None:
-        return {key: without_decimals(inner) for key, inner in members.items()}
+        return {key: _without_decimals(inner) for key, inner in members.items()}
     items = as_list(value)
-    return value if items is None else [without_decimals(inner) for inner in items]
+    return value if items is None else [_without_decimals(inner) for inner in items]
 
 
 def _date(value: str | int | Decimal) -> Mapping[str, int]:
