@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.formats.avro.schema import AvroType, Fixed, Primitive, Record, RecordField, Union, spelled
-from platform_defs.formats.encoding.avro import AvroEncoder, record_in
+from platform_defs.formats.encoding.avro import AvroEncoder
 from platform_defs.formats.encoding.avro_scalars import long_bytes, scalar
 from platform_defs.formats.encoding.documents import CannotEncode, shown
 from platform_defs.samples.values_at import MISSING, ValuesAt
@@ -41,11 +41,11 @@ class AvroWriter(AvroEncoder):
         found = values.at(path)
         if found is not MISSING:
             return self._value_or_empty(item.type, found, values.is_json(path))
-        inner = record_in(self.schema, item.type)
-        if inner is None or (inner[1] is not None and not values.has_below(path)):
+        branch, record = next(iter(self.schema.records(item.type)), (None, None))
+        if record is None or (branch is not None and not values.has_below(path)):
             return self._unread(item)
-        body = b"".join(self._fields(inner[0], path, values))
-        return body if inner[1] is None else long_bytes(inner[1]) + body
+        body = b"".join(self._fields(record, path, values))
+        return body if branch is None else long_bytes(branch) + body
 
     def _unread(self, item: RecordField) -> bytes:
         """Return a field that the contract does not read: its default, null, or the empty value of its type."""

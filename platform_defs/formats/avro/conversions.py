@@ -63,14 +63,11 @@ def conversion_to(
     """Return the conversion of values of type `of`; if there is none, a text that says why. `unit`: of a timestamp in
     an int or a long without a logical type.
     """
-    found = schema.definite(of)
     if column.kind == "json":
         return Conversion("json")
+    found, _ = schema.without_null(of)
     if isinstance(found, avro.Union):
-        others = [branch for branch in found.branches if branch != avro.NULL]
-        if len(others) != 1:
-            return f"is {avro.spelled(found)}, which only a json column can store; the contract requires {column.name}"
-        found = schema.definite(others[0])
+        return f"is {avro.spelled(found)}, which only a json column can store; the contract requires {column.name}"
     if column.item:
         return _array(column, column.item, found, schema)
     if unit and isinstance(found, avro.Primitive) and found.name in ("int", "long") and found.logical is None:

@@ -7,7 +7,7 @@ from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.formats.avro import schema as avro
 from platform_defs.formats.avro.conversions import PER_SECOND
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
-from platform_defs.formats.avro.resolve import message_of, nullable_record
+from platform_defs.formats.avro.resolve import message_of
 from platform_defs.formats.blocks.writer_schema import (
     MAX_LEVELS,
     OtherRecord,
@@ -39,21 +39,11 @@ def avro_fields(writer: WriterSchema, record: str) -> Iterator[WriterField]:
 def _within(path: MessagePath, record: avro.Record, schema: avro.Schema, *, optional: bool) -> Iterator[WriterField]:
     for item in record.fields:
         place = (*path, item.name)
-        of, nullable = without_null(item.type, schema)
-        inner = nullable_record(item.type, schema)
-        if inner is not None and inner.fields and len(place) < MAX_LEVELS:  # each step leads to a field
-            yield from _within(place, inner, schema, optional=optional or nullable)
+        of, nullable = schema.without_null(item.type)
+        if isinstance(of, avro.Record) and of.fields and len(place) < MAX_LEVELS:  # each step leads to a field
+            yield from _within(place, of, schema, optional=optional or nullable)
         else:
             yield WriterField(place, _words(of, schema), optional or nullable, _column(of, schema))
-
-
-def without_null(of: avro.AvroType, schema: avro.Schema) -> tuple[avro.Definite, bool]:
-    """Return the type without null, and True if null is allowed."""
-    found = schema.definite(of)
-    if not isinstance(found, avro.Union):
-        return found, found == avro.NULL
-    others = [branch for branch in found.branches if branch != avro.NULL]
-    return (schema.definite(others[0]) if len(others) == 1 else found), avro.NULL in found.branches
 
 
 def _words(of: avro.Definite, schema: avro.Schema) -> str:
@@ -85,7 +75,7 @@ def _logical(of: avro.Primitive | avro.Fixed) -> str:
 
 def _column(of: avro.Definite, schema: avro.Schema) -> ColumnType:
     if isinstance(of, avro.Array):
-        items, nullable = without_null(of.items, schema)
+        items, nullable = schema.without_null(of.items)
         return JSON if nullable or schema.is_empty(of.items) else array_or_json(scalar_column(items))
     return scalar_column(of)
 

@@ -13,7 +13,7 @@ from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.formats.avro.conversions import Conversion, conversion_to
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
-from platform_defs.formats.avro.schema import NULL, AvroType, Record, Schema, Union, spelled
+from platform_defs.formats.avro.schema import AvroType, Record, Schema, spelled
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
@@ -65,11 +65,10 @@ def resolve(contract: Contract, writer: WriterSchema) -> Plan:
 
 def message_of(schema: Schema, wanted: str) -> tuple[Record, int | None]:
     """Return the record of a message, and the number of its branch if the schema is a union."""
-    root = schema.definite(schema.root)
-    branches = root.branches if isinstance(root, Union) else (root,)
-    records = [(n, found) for n, of in enumerate(branches) if isinstance(found := schema.definite(of), Record)]
+    records = schema.records(schema.root)
     if not records:
-        raise SchemaNotCompatible([f"the schema is {spelled(root)}; the contract requires a record"])
+        root = spelled(schema.definite(schema.root))
+        raise SchemaNotCompatible([f"the schema is {root}; the contract requires a record"])
     fitting = [(n, found) for n, found in records if wanted in ("", found.name)]
     if not fitting:
         raise OtherRecord(", ".join(found.name for _, found in records))
@@ -79,7 +78,7 @@ def message_of(schema: Schema, wanted: str) -> tuple[Record, int | None]:
             [f"the schema is a union of {names}: name one of them in the contract's record property"]
         )
     branch, found = fitting[0]
-    return found, branch if isinstance(root, Union) else None
+    return found, branch
 
 
 @dataclass
@@ -132,20 +131,12 @@ def _type_at(path: MessagePath, schema: Schema, record: Record) -> AvroType | st
         of = within.types.get(name)
         if of is None or depth == len(path):
             return of
-        if (inner := nullable_record(of, schema)) is None:
+        inner, _ = schema.without_null(of)
+        if not isinstance(inner, Record):
             found = spelled(schema.definite(of))
             return f"cannot be reached: {excerpt(spell_path(path[:depth]))} is {found}; the contract requires a record"
         within = inner
     raise AssertionError(path)
-
-
-def nullable_record(of: AvroType, schema: Schema) -> Record | None:
-    """Return the record that `of` is, alone or in a union with null; None if it is none."""
-    found = schema.definite(of)
-    if isinstance(found, Union):
-        others = [branch for branch in found.branches if branch != NULL]
-        found = schema.definite(others[0]) if len(others) == 1 else None
-    return found if isinstance(found, Record) else None
 
 
 def _fields(path: MessagePath, record: Record, wanted: _Wanted, schema: Schema) -> tuple[Node, ...]:
@@ -157,8 +148,9 @@ def _node(path: MessagePath, of: AvroType, wanted: _Wanted | None, schema: Schem
     name = spell_path(path)
     if wanted is None:
         return Node(name, of)
-    record = nullable_record(of, schema) if wanted.below else None
-    return Node(name, of, tuple(wanted.targets), record and _fields(path, record, wanted, schema))
+    record, _ = schema.without_null(of)
+    taken_apart = isinstance(record, Record) and wanted.below
+    return Node(name, of, tuple(wanted.targets), _fields(path, record, wanted, schema) if taken_apart else None)
 
 
 def _unknown(node: Node) -> Iterator[str]:

@@ -124,6 +124,22 @@ class Schema:
         """Return the type; for a reference, the type that it refers to."""
         return self.named[of.name] if isinstance(of, Reference) else of
 
+    def without_null(self, of: AvroType) -> tuple[Definite, bool]:
+        """Return the type; of a union with null and one other, the other. Also True if null is allowed."""
+        found = self.definite(of)
+        if not isinstance(found, Union):
+            return found, found == NULL
+        others = [branch for branch in found.branches if branch != NULL]
+        return (self.definite(others[0]) if len(others) == 1 else found), NULL in found.branches
+
+    def records(self, of: AvroType) -> list[tuple[int | None, "Record"]]:
+        """Return the record that the type is; of a union, each record among its branches, with the branch's number."""
+        found = self.definite(of)
+        if not isinstance(found, Union):
+            return [(None, found)] if isinstance(found, Record) else []
+        branches = enumerate(map(self.definite, found.branches))
+        return [(number, branch) for number, branch in branches if isinstance(branch, Record)]
+
     def is_empty(self, of: AvroType) -> bool:
         """Return True if values of the type take no byte at all, so that no message is too short for many of them."""
         return of.name in self._empty if isinstance(of, Record | Reference) else not _takes_a_byte(of)

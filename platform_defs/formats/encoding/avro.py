@@ -150,18 +150,10 @@ def avro_encoder(writer: WriterSchema, record: str) -> AvroEncoder:
     Raises ValueError for a schema without it, NotAvro for one that cannot be read.
     """
     schema = parse_schema(writer.document, writer.references)
-    if (found := record_in(schema, schema.root, record)) is None:
-        raise ValueError(f"the schema has no record {record}")
-    return AvroEncoder(schema, *found)
-
-
-def record_in(schema: avro.Schema, of: avro.AvroType, name: str = "") -> tuple[avro.Record, int | None] | None:
-    """Return the first record that the type is, of this name if given, and its branch if the type is a union."""
-    root = schema.definite(of)
-    for place, branch in enumerate(root.branches if isinstance(root, avro.Union) else (root,)):
-        if isinstance(found := schema.definite(branch), avro.Record) and name in ("", found.name):
-            return found, place if isinstance(root, avro.Union) else None
-    return None
+    for branch, found in schema.records(schema.root):
+        if record in ("", found.name):
+            return AvroEncoder(schema, found, branch)
+    raise ValueError(f"the schema has no record {record}")
 
 
 def avro_text(writer: WriterSchema, text: str) -> bytes:

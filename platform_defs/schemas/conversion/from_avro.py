@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
-from platform_defs.formats.avro.fields import scalar_column, without_null
+from platform_defs.formats.avro.fields import scalar_column
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
-from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Record, Schema, Union, spelled
+from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Record, Schema, spelled
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.schemas.conversion.found import FoundField, FoundMessage, debezium_time, within_limit
 
@@ -30,15 +30,15 @@ def from_avro(writer: WriterSchema, record: str = "") -> FoundMessage:
 
 
 def _record(schema: Schema, wanted: str) -> Record:
-    root = schema.definite(schema.root)
-    branches = root.branches if isinstance(root, Union) else (root,)
-    records = [one for of in branches if isinstance(one := schema.definite(of), Record)]
+    records = [one for _, one in schema.records(schema.root)]
     fitting = [one for one in records if wanted in ("", one.name)]
     if len(fitting) == 1:
         return fitting[0]
     names = ", ".join(one.name for one in records)
     if not records:
-        raise BadInput(f"the schema is {spelled(root)}, but only a record can become rows of a table")
+        raise BadInput(
+            f"the schema is {spelled(schema.definite(schema.root))}, but only a record can become rows of a table"
+        )
     raise BadInput(f"the schema has the records {names}: choose one with --record")
 
 
@@ -47,7 +47,7 @@ def _fields(
 ) -> Iterator[FoundField]:
     for item in record.fields:
         here = (*path, item.name)
-        of, nullable = without_null(item.type, schema)
+        of, nullable = schema.without_null(item.type)
         needed = required and not nullable
         if isinstance(of, Record) and of.name not in (*above, record.name) and len(here) < _DEEPEST and of.fields:
             yield from _fields(of, here, schema, (*above, record.name), required=needed)
@@ -58,7 +58,7 @@ def _fields(
 
 
 def _array(of: Array, schema: Schema) -> tuple[str, str]:
-    items, nullable = without_null(of.items, schema)
+    items, nullable = schema.without_null(of.items)
     kind, note = _column(items)
     if nullable or kind == "json" or schema.is_empty(of.items):
         return _column(of)
