@@ -28,7 +28,7 @@ from platform_defs.engine.task.decoding import BlockDecoder, DecodedBlock
 from platform_defs.engine.task.message_keys import KeyColumn
 from platform_defs.engine.task.metadata_columns import with_offered
 from platform_defs.errors import InternalError, MessageMisplaced, RowRefused, quoting
-from platform_defs.formats.blocks.array_columns import Arrays
+from platform_defs.formats.blocks.array_columns import with_items
 from platform_defs.formats.blocks.arrow import (
     ArrowField,
     Column,
@@ -197,10 +197,9 @@ def array_texts(column: Column) -> Column:
     https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO. Every element is quoted, and NULL is not: a transform
     may make an array with one.
     """
-    arrays = Arrays(column)
-    escaped = pc.replace_substring(pc.replace_substring(_spelled(arrays.items), "\\", r"\\"), '"', r"\"")
+    escaped = pc.replace_substring(pc.replace_substring(_spelled(pc.list_flatten(column)), "\\", r"\\"), '"', r"\"")
     elements = pc.fill_null(pc.binary_join_element_wise('"', escaped, '"', ""), "NULL")
-    inside = pc.binary_join(arrays.holding(elements), ",")
+    inside = pc.binary_join(with_items(column, elements), ",")
     return pc.binary_join_element_wise("{", inside, "}", "")
 
 

@@ -3,7 +3,6 @@ the reasons for refusing them, for all formats.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,32 +56,7 @@ def _lists(lengths: Any, items: Column, absent: pa.BooleanArray) -> Column:
     return made.from_arrays(pa.array(offsets), items, mask=absent)
 
 
-class Arrays:
-    """A list column; an array may be null."""
-
-    def __init__(self, column: Column) -> None:
-        self._column = column
-
-    @cached_property
-    def items(self) -> Column:
-        """The items of all arrays, one after another."""
-        return pc.list_flatten(self._column)
-
-    @property
-    def too_long(self) -> pa.BooleanArray:
-        """True for arrays of more items than a column takes."""
-        return pc.fill_null(pc.greater(self._lengths, MAX_ITEMS), False)
-
-    def with_any(self, wrong: pa.BooleanArray) -> pa.BooleanArray:
-        """Return True for each array with at least one `wrong` item."""
-        found = np.zeros(len(self._column), np.bool_)
-        found[pc.list_parent_indices(self._column).filter(wrong).to_numpy()] = True
-        return pa.array(found)
-
-    def holding(self, items: Column) -> Column:
-        """Return the arrays with `items` in place of their own, as many as there were."""
-        return _lists(pc.fill_null(self._lengths, 0).to_numpy(), items, self._column.is_null())
-
-    @cached_property
-    def _lengths(self) -> Any:
-        return pc.list_value_length(self._column)
+def with_items(column: Column, items: Column) -> Column:
+    """Return a list column, whose arrays may be null, with `items` in place of its own: as many as there were."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    return _lists(lengths, items, column.is_null())

@@ -4,10 +4,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model.contract import Field, Unit
-from platform_defs.formats.blocks.array_columns import Arrays
+from platform_defs.formats.blocks.array_columns import MAX_ITEMS, doubt_arrays, with_items
 from platform_defs.formats.blocks.arrow import Column
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.texts import SHAPES, plain_column
@@ -38,11 +39,14 @@ def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanAr
         return _since_1970(item.unit, read, of, doubts)
     if item.type.item:
         # An array is doubtful if it has a doubtful or null item, or too many items.
-        arrays = Arrays(read)
-        of_each: list[pa.BooleanArray] = [arrays.items.is_null()]
-        items = finished(replace(item, type=item.type.item), arrays.items, has_nul, of_each)
-        doubts += [wrong for wrong in (arrays.too_long, *map(arrays.with_any, of_each)) if wrong.true_count]
-        return arrays.holding(items)
+        inner, of_each = pc.list_flatten(read), list[pa.BooleanArray]()
+        items = finished(replace(item, type=item.type.item), inner, has_nul, of_each)
+        wrong, doubtful = np.zeros(len(inner), np.bool_), np.zeros(len(read), np.bool_)
+        for mask in of_each:
+            wrong |= mask.to_numpy(zero_copy_only=False)
+        doubt_arrays(doubtful, inner, pc.list_parent_indices(read).to_numpy(), wrong, MAX_ITEMS)
+        doubts += [pa.array(doubtful)] if doubtful.any() else []
+        return with_items(read, items)
     if shape := SHAPES.get(item.type.kind):
         return plain_column(item.type.kind, _less(read, pc.invert(pc.match_substring_regex(read, shape)), doubts))
     if pa.types.is_string(of):
