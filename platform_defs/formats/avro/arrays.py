@@ -7,9 +7,9 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Schema, Union
 from platform_defs.formats.avro.values import Convert, convert_to
-from platform_defs.formats.avro.walk import Walk, Wrong
+from platform_defs.formats.avro.walk import Walk
 from platform_defs.formats.blocks.array_columns import read_items
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Wrong, unless_wrong
 
 
 def items(walk: Walk, of: Array) -> Iterator[Any]:
@@ -35,10 +35,7 @@ def array_to(column: ColumnType, conversion: Conversion) -> Convert:
             return wrong.reason
 
     def array(raw: list[Any]) -> list[Any]:
-        found = read_items(raw, item)
-        if isinstance(found, Reason):
-            raise Wrong(found.error_class, found.message)
-        return found
+        return unless_wrong(read_items(raw, item))
 
     return array
 

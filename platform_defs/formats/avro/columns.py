@@ -16,12 +16,12 @@ from platform_defs.formats.avro.documents import json_of
 from platform_defs.formats.avro.schema import Definite, Enum, Schema
 from platform_defs.formats.avro.value_cursors import Scalar, Spans
 from platform_defs.formats.avro.values import FIRST_DAY, FIRST_MICROSECOND, LAST_DAY, LAST_MICROSECOND
-from platform_defs.formats.avro.walk import Wrong
 from platform_defs.formats.blocks.array_columns import MAX_ITEMS, as_lists, doubt_arrays
 from platform_defs.formats.blocks.arrow import Column, nulls
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.buffer import Integers, Mask
+from platform_defs.formats.blocks.reason import Wrong
 from platform_defs.formats.blocks.texts import SHAPES, plain_column
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, spread, texts, uuid_texts
 from platform_defs.formats.wire.cursors import Cursors

@@ -20,8 +20,8 @@ from uuid import UUID
 
 from platform_defs.errors.words import plural
 from platform_defs.formats.avro import schema as avro
-from platform_defs.formats.avro.walk import Walk, Wrong
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.avro.walk import Walk
+from platform_defs.formats.blocks.reason import Wrong, unless_wrong
 from platform_defs.formats.blocks.texts import utf8_text
 from platform_defs.formats.json.json_text import MAX_BYTES, json_text
 from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject
@@ -40,10 +40,7 @@ def json_of(schema: avro.Schema, of: avro.AvroType, data: bytes) -> str | None:
     null value. Raises Wrong.
     """
     document = _Documents(schema, data).document(of)
-    text = None if document is None else json_text(document)
-    if isinstance(text, Reason):
-        raise Wrong(text.error_class, text.message)
-    return text
+    return None if document is None else unless_wrong(json_text(document))
 
 
 class _Documents:
@@ -93,7 +90,7 @@ class _Documents:
                     raise Wrong("NotFinite", f"holds {value}; a JSON number is finite")
                 return self._count(JsonNumber(repr(value)))
             case "bytes" | "string":
-                return self._count(text_of(value) if of.name == "string" else _bytes(value, of.logical))
+                return self._count(unless_wrong(utf8_text(value)) if of.name == "string" else _bytes(value, of.logical))
 
     def _array(self, of: avro.Array) -> list[Any]:
         items, empty = list[Any](), self.schema.is_empty(of.items)
@@ -107,7 +104,7 @@ class _Documents:
         pairs = JsonObject()
         for count in self.walk.blocks(empty=False):
             for _ in range(count):
-                pairs.append((self._count(text_of(self.walk.span())), self.document(of.values)))
+                pairs.append((self._count(unless_wrong(utf8_text(self.walk.span()))), self.document(of.values)))
         return pairs
 
     def _count(self, text: Text) -> Text:
@@ -121,14 +118,6 @@ class _Documents:
         self.empty += is_empty
         if self.empty > MAX_EMPTY:
             raise _too_many()
-
-
-def text_of(value: bytes) -> str:
-    """Return the text. Raises Wrong if it is not UTF-8."""
-    found = utf8_text(value)
-    if isinstance(found, Reason):
-        raise Wrong(found.error_class, found.message)
-    return found
 
 
 def _too_many() -> Wrong:

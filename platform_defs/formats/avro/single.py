@@ -12,9 +12,9 @@ from platform_defs.formats.avro.documents import json_of
 from platform_defs.formats.avro.resolve import Node, Plan, Target, targets_of
 from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Union, spelled
 from platform_defs.formats.avro.values import Convert, convert_to
-from platform_defs.formats.avro.walk import Walk, Wrong
+from platform_defs.formats.avro.walk import Walk
 from platform_defs.formats.blocks.decoded import Row
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Reason, Wrong
 
 
 class MessageReader:

@@ -10,12 +10,11 @@ from uuid import UUID
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.errors.words import plural
 from platform_defs.formats.avro.conversions import Conversion
-from platform_defs.formats.avro.documents import clock, text_of, with_point
-from platform_defs.formats.avro.walk import Wrong
+from platform_defs.formats.avro.documents import clock, with_point
 from platform_defs.formats.blocks.excerpt import excerpt
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Wrong, unless_wrong
 from platform_defs.formats.blocks.texts import plain_value
-from platform_defs.formats.json.values import text_reason
+from platform_defs.formats.json.values import stored_text
 from platform_defs.times import EPOCH
 
 Convert = Callable[[Any], Any]  # the message's value → a value that Arrow takes for the column; raises Wrong
@@ -41,20 +40,6 @@ def convert_to(column: ColumnType, conversion: Conversion) -> Convert:
             return lambda raw: _time(raw, conversion.per_second)
         case kind:
             return _CONVERT[kind]
-
-
-def _text(raw: bytes) -> str:
-    text = text_of(raw)
-    if wrong := text_reason(text, "text"):
-        raise Wrong(wrong.error_class, wrong.message)
-    return text
-
-
-def _uuid(raw: bytes) -> str:
-    found = plain_value("uuid")(_text(raw))
-    if isinstance(found, Reason):
-        raise Wrong(found.error_class, found.message)
-    return found
 
 
 def _time(raw: int, per_second: int) -> str:
@@ -111,10 +96,10 @@ def _shown(unscaled: int, size: int, scale: int) -> str:
 
 _UNITS = {1: "seconds", 1_000: "milliseconds", 1_000_000: "microseconds", 1_000_000_000: "nanoseconds"}
 _CONVERT: dict[str, Convert] = {
-    "text": _text,
+    "text": lambda raw: unless_wrong(stored_text(raw)),
     **dict.fromkeys(("symbol", "integer", "boolean", "bytes"), lambda raw: raw),
     "double": _double,
     "date": _date,
-    "uuid": _uuid,
+    "uuid": lambda raw: unless_wrong(plain_value("uuid")(unless_wrong(stored_text(raw)))),
     "uuid_bytes": lambda raw: str(UUID(bytes=raw)),
 }

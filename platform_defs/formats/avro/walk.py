@@ -12,17 +12,9 @@ from typing import Any
 from platform_defs.errors.words import plural
 from platform_defs.formats.avro import schema as avro
 from platform_defs.formats.blocks.excerpt import excerpt
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Wrong
 
 MAX_DEPTH = 100  # of records, arrays and maps in each other, the message being the first; as in JSON
-
-
-class Wrong(Exception):
-    """The message cannot be read; carries the reason."""
-
-    def __init__(self, error_class: str, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.reason = Reason(error_class, message, field)
 
 
 class Walk:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import orjson
 
 from platform_defs.formats.blocks.excerpt import excerpt
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Reason, Wrong, unless_wrong
 from platform_defs.formats.json.values import JsonNumber, JsonObject, text_reason
 
 # Postgres' limits on numeric (Numeric Types): digits before the point; after it, trailing zeros included.
@@ -33,20 +33,12 @@ def json_text(raw: Any) -> str | Reason:
     spelling = _Spelling()
     try:
         text = spelling.of(raw)
-    except _RefusedValueError as refused:
-        return refused.reason
+    except Wrong as wrong:
+        return wrong.reason
     if len(text) + spelling.zeros > MAX_BYTES // 4 and (size := len(text.encode()) + spelling.zeros) > MAX_BYTES:
         written = ", its numbers written without exponents" if spelling.zeros else ""
         return Reason("TooLarge", f"is {size:,} bytes of JSON{written}; a json column stores at most {MAX_BYTES:,}")
     return text
-
-
-class _RefusedValueError(ValueError):
-    """Carries the reason out of the recursion."""
-
-    def __init__(self, error_class: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = Reason(error_class, message)
 
 
 class _Spelling:
@@ -70,7 +62,7 @@ class _Spelling:
         seen = set[str]()
         for key, _ in raw:
             if key in seen:
-                raise _RefusedValueError(
+                raise Wrong(
                     "DuplicateKey",
                     f'has the key "{excerpt(key)}" twice in one object: it is ambiguous which value is meant',
                 )
@@ -84,9 +76,7 @@ class _Spelling:
 
 
 def _string_text(raw: str) -> str:
-    if refused := text_reason(raw, "jsonb"):
-        raise _RefusedValueError(refused.error_class, refused.message)
-    return orjson.dumps(raw).decode()
+    return orjson.dumps(unless_wrong(text_reason(raw, "jsonb") or raw)).decode()
 
 
 def _printed_length(raw: JsonNumber) -> int:
@@ -99,7 +89,5 @@ def _printed_length(raw: JsonNumber) -> int:
     before = digits - len(decimals) + shift if digits else 0
     after = len(decimals) - shift
     if abs(shift) > _MAX_EXPONENT or before > _MAX_WHOLE_DIGITS or after > _MAX_DECIMALS:
-        raise _RefusedValueError(
-            "OutOfRange", f"contains the number {excerpt(raw)}, which Postgres' numeric cannot store"
-        )
+        raise Wrong("OutOfRange", f"contains the number {excerpt(raw)}, which Postgres' numeric cannot store")
     return raw.startswith("-") + max(before, 1) + (after + 1 if after > 0 else 0)

@@ -33,7 +33,7 @@ from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.array_columns import read_items
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
-from platform_defs.formats.blocks.texts import not_a, plain_value
+from platform_defs.formats.blocks.texts import not_a, plain_value, utf8_text
 from platform_defs.times import EPOCH
 
 
@@ -126,6 +126,12 @@ def text_reason(raw: str, of: str) -> Reason | None:
     if not raw.isascii() and _surrogate(raw):
         return Reason("InvalidUnicode", f"holds half a surrogate pair, which is not a character: {excerpt(raw)}")
     return None
+
+
+def stored_text(raw: bytes) -> str | Reason:
+    """Return the string, or a Reason if Postgres' text cannot store it."""
+    found = utf8_text(raw)
+    return found if isinstance(found, Reason) else text_reason(found, "text") or found
 
 
 def _integer(raw: Any) -> Any:

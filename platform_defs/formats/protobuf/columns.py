@@ -12,7 +12,7 @@ from platform_defs.formats.blocks.arrow import Column, repeated
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.buffer import Integers, Words
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Reason, Wrong
 from platform_defs.formats.blocks.texts import SHAPES, plain_column
 from platform_defs.formats.json.values import DATE_SHAPE
 from platform_defs.formats.protobuf.items import items_of
@@ -20,7 +20,7 @@ from platform_defs.formats.protobuf.json_tree import json_column_value
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import MAX_ITEMS as MAX_OF_A_MESSAGE
-from platform_defs.formats.protobuf.tree import RefusedMessage, TreeReader
+from platform_defs.formats.protobuf.tree import TreeReader
 from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND
 from platform_defs.formats.protobuf.walk import Cell, Found
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
@@ -90,8 +90,8 @@ def _json_text(alone: MessageShape, item: FieldShape, raw: bytes, depth: int, lo
         return Reason("TooManyItems", "may hold too many items")
     try:
         return json_column_value(item, TreeReader(raw).read(alone, 0, depth))
-    except RefusedMessage as refused:
-        return refused.reason
+    except Wrong as wrong:
+        return wrong.reason
 
 
 def _arrays(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:

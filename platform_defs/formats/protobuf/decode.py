@@ -14,7 +14,7 @@ from platform_defs.formats.blocks.arrow import int64s, record_batch
 from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.buffer import Buffer, Integers, Mask, buffer_of
 from platform_defs.formats.blocks.decoded import Decoded, Row, Rows, parts_of
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Reason, Wrong
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.columns import columns_of
 from platform_defs.formats.protobuf.descriptors import file_of
@@ -23,7 +23,7 @@ from platform_defs.formats.protobuf.message_index import message_at, spellings, 
 from platform_defs.formats.protobuf.resolve import resolve
 from platform_defs.formats.protobuf.shapes import MessageShape
 from platform_defs.formats.protobuf.single import MessageReader
-from platform_defs.formats.protobuf.tree import RefusedMessage, TreeReader
+from platform_defs.formats.protobuf.tree import TreeReader
 from platform_defs.formats.protobuf.walk import walk
 
 _FEW = 64  # messages: fewer are as fast read one by one
@@ -135,5 +135,5 @@ class KeyMessages:
         shape = self._shapes.setdefault(of.full_name, MessageShape(of))
         try:
             return json_of_message(shape, TreeReader(key).read(shape, at))
-        except RefusedMessage as refused:
-            return refused.reason
+        except Wrong as wrong:
+            return wrong.reason

@@ -15,13 +15,13 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from platform_defs.errors.words import plural
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Reason, Wrong, unless_wrong
 from platform_defs.formats.json.json_text import MAX_BYTES, json_text
-from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
+from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger, stored_text
 from platform_defs.formats.protobuf.resolve import WRAPPERS
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
-from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, part_of
-from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND, text
+from platform_defs.formats.protobuf.tree import Tree, part_of
+from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND
 from platform_defs.times import EPOCH
 
 Json = TypeVar("Json")
@@ -33,13 +33,13 @@ def json_column_value(field: FieldShape, tree: Tree | None) -> str | Reason | No
     value = part_of(field, tree)
     try:
         found = None if value is None else _measured(json_of(field, value))
-    except RefusedMessage as refused:
-        return refused.reason
+    except Wrong as wrong:
+        return wrong.reason
     return None if found is None else json_text(found)
 
 
 def json_of_message(shape: MessageShape, tree: Tree) -> JsonObject:
-    """Return a whole message as parsed JSON. Raises RefusedMessage."""
+    """Return a whole message as parsed JSON. Raises Wrong."""
     return _measured(_object(shape, tree))
 
 
@@ -47,7 +47,7 @@ def _measured(found: Json) -> Json:
     """Return the parsed JSON, unless it would be too large: names may be much longer than their numbers."""
     if (least := _least_size(found)) > MAX_BYTES:
         message = f"is more than {least:,} bytes of JSON; a json column stores at most {MAX_BYTES:,}"
-        raise RefusedMessage("TooLarge", message)
+        raise Wrong("TooLarge", message)
     return found
 
 
@@ -61,7 +61,7 @@ def _least_size(found: Any) -> int:
 
 
 def json_of(field: FieldShape, value: Any) -> Any:
-    """Return the value of a field, repeated or not, as parsed JSON (see json/single.py). Raises RefusedMessage."""
+    """Return the value of a field, repeated or not, as parsed JSON (see json/single.py). Raises Wrong."""
     if field.message is not None and field.message.of.GetOptions().map_entry:
         return _map(field.message, value)
     return [_single(field, item) for item in value] if field.repeated else _single(field, value)
@@ -75,7 +75,7 @@ def _single(field: FieldShape, value: Any) -> Any:
         return special(field.message, value) if special else _object(field.message, value)
     if field.enum is not None:
         if value not in field.enum.names:
-            raise RefusedMessage("InvalidEnum", f"holds {value}, a number that {field.enum.name} does not name")
+            raise Wrong("InvalidEnum", f"holds {value}, a number that {field.enum.name} does not name")
         return None if field.enum.name == "google.protobuf.NullValue" else field.enum.names[value]
     return _SCALARS[field.kind](value)
 
@@ -94,39 +94,32 @@ def _map(entry: MessageShape, entries: list[Tree]) -> JsonObject:
     found = dict[str, Any]()
     for tree in entries:
         written = part_of(key, tree, has_default=True)  # text, a number, or true and false
-        name = _string(written) if isinstance(written, bytes) else str(written).lower()
+        name = unless_wrong(stored_text(written)) if isinstance(written, bytes) else str(written).lower()
         found[name] = _single(value, part_of(value, tree, has_default=True))
     return JsonObject(found.items())
 
 
-def _string(raw: bytes) -> str:
-    found = text(raw)
-    if isinstance(found, Reason):
-        raise RefusedMessage(found.error_class, found.message)
-    return found
-
-
 def _real(value: float) -> JsonNumber:
     if not math.isfinite(value):
-        raise RefusedMessage("NotFinite", f"holds {value}; JSON numbers must be finite")
+        raise Wrong("NotFinite", f"holds {value}; JSON numbers must be finite")
     return JsonNumber(repr(value).removesuffix(".0"))
 
 
 def _timestamp(_shape: MessageShape, tree: Tree) -> str:
     seconds, nanos = tree.get(1, 0), tree.get(2, 0)
     if not 0 <= nanos < 1_000_000_000:
-        raise RefusedMessage(
+        raise Wrong(
             "InvalidTimestamp", f"holds a timestamp of {plural(nanos, 'nanosecond')}; 0 to 999,999,999 are valid"
         )
     if not FIRST_SECOND <= seconds <= LAST_SECOND:
-        raise RefusedMessage("OutOfRange", f"holds a timestamp {seconds:,} seconds from 1970; years are 0001 to 9999")
+        raise Wrong("OutOfRange", f"holds a timestamp {seconds:,} seconds from 1970; years are 0001 to 9999")
     return f"{(EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{_fraction(nanos)}Z"
 
 
 def _duration(_shape: MessageShape, tree: Tree) -> str:
     seconds, nanos = tree.get(1, 0), tree.get(2, 0)
     if abs(seconds) > _MAX_DURATION or abs(nanos) >= 1_000_000_000 or seconds * nanos < 0:
-        raise RefusedMessage(
+        raise Wrong(
             "OutOfRange",
             f"holds {plural(seconds, 'second')} and {plural(nanos, 'nanosecond')}, which is not a valid duration",
         )
@@ -157,7 +150,7 @@ _SPECIAL: dict[str, Callable[[MessageShape, Tree], Any]] = {
     ),
 }
 _SCALARS: dict[str, Callable[[Any], Any]] = {
-    "string": _string,
+    "string": lambda value: unless_wrong(stored_text(value)),
     "bytes": lambda value: base64.b64encode(value).decode(),
     "bool": bool,
     "double": _real,

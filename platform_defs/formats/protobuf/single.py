@@ -5,11 +5,11 @@ from typing import Any
 
 from platform_defs.formats.blocks.array_columns import read_items
 from platform_defs.formats.blocks.decoded import Row
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Reason, Wrong
 from platform_defs.formats.protobuf.json_tree import json_column_value
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
-from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, TreeReader, part_of
+from platform_defs.formats.protobuf.tree import Tree, TreeReader, part_of
 from platform_defs.formats.protobuf.values import reader
 
 
@@ -25,8 +25,8 @@ class MessageReader:
         found = TreeReader(message)
         try:
             tree = found.read(self._program.shape, at)
-        except RefusedMessage as refused:
-            return refused.reason
+        except Wrong as wrong:
+            return wrong.reason
         values = list[Any]()
         for plan, read in zip(self._program.columns, self._readers, strict=True):
             value = read(tree)

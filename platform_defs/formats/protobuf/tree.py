@@ -12,7 +12,7 @@ from typing import Any
 
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.excerpt import excerpt
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Wrong
 from platform_defs.formats.protobuf.shapes import (
     END_GROUP,
     FIXED32,
@@ -30,21 +30,6 @@ MAX_DEPTH = 100  # messages within messages, the outermost not counted
 MAX_ITEMS = 1_000_000  # of repeated fields: a million booleans are a megabyte on the wire, and many more as values
 _MAX_BYTES_OF_TAG, _MAX_BYTES_OF_NUMBER = 5, 10
 _LONGEST = 2**31 - 1
-
-
-class RefusedMessage(Exception):
-    """The message cannot be read; carries the reason."""
-
-    def __init__(self, error_class: str, message: str) -> None:
-        super().__init__(message)
-        self._error_class, self._message = error_class, message
-        self.within: tuple[str, ...] = ()  # the names of the fields in which that was found
-
-    @property
-    def reason(self) -> Reason:
-        """The reason for the dead letter, with the names of the fields."""
-        of = f", in {excerpt('.'.join(self.within))}" if self.within else ""
-        return Reason(self._error_class, f"{self._message}{of}")
 
 
 @dataclass(slots=True)  # not frozen, which is slower: one is made for each message within a message
@@ -71,19 +56,21 @@ class TreeReader:
         self._path: list[str] = []  # the names of the fields in which the reader is
 
     def read(self, shape: MessageShape, at: int, depth: int = 0) -> Tree:
-        """Return the message from the byte `at` on, which is in `depth` others. Raises RefusedMessage."""
+        """Return the message from the byte `at` on, which is in `depth` others. Raises Wrong."""
         tree: Tree = {}
         try:
             self._read(_Message(shape, tree, len(self._data), depth), at)
-        except RefusedMessage as refused:
-            refused.within = tuple(self._path)
-            raise
+        except Wrong as wrong:
+            if not self._path:
+                raise
+            message = f"{wrong.reason.message}, in {excerpt('.'.join(self._path))}"
+            raise Wrong(wrong.reason.error_class, message) from None
         return tree
 
     def _read(self, message: _Message, at: int) -> int:
         """Read the message to its end; return the position after it."""
         if message.depth > MAX_DEPTH:
-            raise RefusedMessage("TooDeep", f"messages nest deeper than {MAX_DEPTH} levels at byte {at}")
+            raise Wrong("TooDeep", f"messages nest deeper than {MAX_DEPTH} levels at byte {at}")
         shape, stop = message.shape, message.stop
         while at < stop:
             start = at
@@ -151,7 +138,7 @@ class TreeReader:
     def _append(self, field: FieldShape, tree: Tree, value: Any) -> None:
         self._items += 1
         if self._items > MAX_ITEMS:
-            raise RefusedMessage("TooManyItems", f"has more than {MAX_ITEMS:,} items in repeated fields")
+            raise Wrong("TooManyItems", f"has more than {MAX_ITEMS:,} items in repeated fields")
         tree.setdefault(field.number, []).append(value)
 
     def _scalar(self, field: FieldShape, at: int, stop: int) -> tuple[Any, int]:
@@ -209,7 +196,7 @@ class TreeReader:
             value |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
                 return value & 0xFFFF_FFFF_FFFF_FFFF, at + place + 1
-        raise RefusedMessage("InvalidVarint", f"the message has a number of more than 10 bytes at byte {at}")
+        raise Wrong("InvalidVarint", f"the message has a number of more than 10 bytes at byte {at}")
 
 
 def part_of(field: FieldShape, tree: Tree | None, *, has_default: bool = False) -> Any:
@@ -232,8 +219,8 @@ class _Nothing(MessageShape):
         return True  # the caller that skips the group has counted it
 
 
-def _malformed(what: str, at: int) -> RefusedMessage:
-    return RefusedMessage("InvalidProtobuf", f"the message {what} at byte {at}")
+def _malformed(what: str, at: int) -> Wrong:
+    return Wrong("InvalidProtobuf", f"the message {what} at byte {at}")
 
 
 def _signed(raw: int, bits: int) -> int:

@@ -11,8 +11,7 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
-from platform_defs.formats.blocks.texts import utf8_text
-from platform_defs.formats.json.values import reader_of, text_reason
+from platform_defs.formats.json.values import reader_of, stored_text
 from platform_defs.formats.protobuf.resolve import ColumnPlan
 from platform_defs.times import EPOCH
 
@@ -31,7 +30,7 @@ def reader(plan: ColumnPlan) -> Reader:
         inner, empty = reader_of(of), b"0" if plan.recipe == "decimal_message" else b""  # google/type/decimal.proto
 
         def read_text(parts: Sequence[Any]) -> Any:
-            found = text(parts[0] or empty)
+            found = stored_text(parts[0] or empty)
             return found if isinstance(found, Reason) else inner(found)
 
         return read_text
@@ -40,12 +39,6 @@ def reader(plan: ColumnPlan) -> Reader:
     if plan.recipe == "decimal_bytes":
         return lambda parts: _decimal_of_bytes(parts[0], parts[2], of)
     return _READERS[plan.recipe]
-
-
-def text(raw: bytes) -> str | Reason:
-    """Return the string, or a Reason if Postgres' text cannot store it."""
-    found = utf8_text(raw)
-    return found if isinstance(found, Reason) else text_reason(found, "text") or found
 
 
 def _enum_name(plan: ColumnPlan, number: int) -> str | Reason:
@@ -110,7 +103,7 @@ def _timestamp(parts: Sequence[Any]) -> datetime | Reason:
 
 
 _READERS: dict[str, Reader] = {
-    "text": lambda parts: text(parts[0]),
+    "text": lambda parts: stored_text(parts[0]),
     "integer": _integer,
     "double": _double,
     "boolean": itemgetter(0),

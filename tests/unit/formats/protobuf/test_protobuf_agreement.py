@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.reason import Reason, Wrong
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
-from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, TreeReader
+from platform_defs.formats.protobuf.tree import Tree, TreeReader
 from platform_defs.verify.compare.chunk_validator import row_table
 from platform_defs.verify.decoders.documents import NotTheType
 from platform_defs.verify.decoders.protobuf import ProtobufValidator
@@ -201,7 +201,7 @@ def test_what_upb_takes_is_taken_and_holds_the_same() -> None:
             wanted = None
         try:
             tree = TreeReader(payload).read(shape, 0)
-        except RefusedMessage:
+        except Wrong:
             tree = None
         assert (wanted is None) == (tree is None), payload.hex()
         if tree is None:
