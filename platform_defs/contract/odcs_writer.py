@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from platform_defs.contract.document.node import as_list, as_mapping
-from platform_defs.contract.document.section import Key, written_values
+from platform_defs.contract.document.section import properties
 from platform_defs.contract.keys.contract_keys import LIMITS, SERVICE_LEVELS, SETTINGS
 from platform_defs.contract.keys.schema_keys import COLUMN_PROPERTIES, OPTIONS, TABLE_PROPERTIES
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, RECORD, SERVER_PROPERTIES, standard_wire
@@ -119,8 +119,8 @@ def document(contract: Contract) -> Document:
         "physicalName": contract.topic,
         "properties": [_field(item) for item in contract.message_fields],
     }
-    levels = _properties(SERVICE_LEVELS.keys, vars(contract.limits), vars(Limits))
-    limits = _properties(LIMITS, vars(contract.limits), vars(Limits))
+    levels = properties(SERVICE_LEVELS.keys, vars(contract.limits), vars(Limits))
+    limits = properties(LIMITS, vars(contract.limits), vars(Limits))
     return _given(
         apiVersion="v3.1.0",
         kind="DataContract",
@@ -130,7 +130,7 @@ def document(contract: Contract) -> Document:
         description=_given(purpose=contract.description),
         servers=[_given(server="kafka", type="kafka", format=contract.format, customProperties=_wire(contract))],
         slaProperties=[{**level, "unit": "seconds"} for level in levels],
-        customProperties=limits + _properties(SETTINGS, vars(contract), vars(Contract)),
+        customProperties=limits + properties(SETTINGS, vars(contract), vars(Contract)),
         schema=[message, *(_table(table) for table in contract.tables)],
     )
 
@@ -167,17 +167,13 @@ def _given(**keys: Any) -> Document:
     return {key: value for key, value in keys.items() if value not in (None, "", [], {}, False)}
 
 
-def _properties(keys: Iterable[Key], of: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[Document]:
-    return [{"property": name, "value": value} for name, value in written_values(keys, of, defaults).items()]
-
-
 def _wire(contract: Contract) -> list[Document]:
     kind, written = contract.format, dict(vars(contract.wire))
     if contract.wire.keys_subject:  # a strategy names the subject
         written |= {"subject": "", "subject_name_strategy": contract.subject_name_strategy}
     unused = {*RECORD.values()} - {RECORD.get(kind)}
     keys = [key for key in SERVER_PROPERTIES.keys if key.name not in unused]
-    return _properties(keys, written, vars(standard_wire(kind, contract.topic)))
+    return properties(keys, written, vars(standard_wire(kind, contract.topic)))
 
 
 def _field(item: Field) -> Document:
@@ -189,7 +185,7 @@ def _field(item: Field) -> Document:
         physicalName=spell_path(item.physical_path) if item.path != (item.name,) and not item.source else None,
         **_type(item.type),
         required=item.required,
-        customProperties=_properties(FIELD_PROPERTIES.keys, vars(item), vars(Field)),
+        customProperties=properties(FIELD_PROPERTIES.keys, vars(item), vars(Field)),
         logicalTypeOptions=options,
         quality=[_enum(enum)] if enum else None,
         description=item.description,
@@ -208,7 +204,7 @@ def _table(table: Table) -> Document:
         physicalType="table",
         physicalName=table.name,
         description=table.description,
-        customProperties=_properties(TABLE_PROPERTIES.keys, vars(table), {}),
+        customProperties=properties(TABLE_PROPERTIES.keys, vars(table), {}),
         properties=[_column(column, table) for column in table.columns],
         quality=[
             _given(
@@ -234,7 +230,7 @@ def _column(column: Column, table: Table) -> Document:
         transformLogic=f"{made.function}({made.source or '*'})" if made else None,
         description=column.description,
         classification=column.classification,
-        customProperties=_properties(COLUMN_PROPERTIES.keys, vars(column), {}),
+        customProperties=properties(COLUMN_PROPERTIES.keys, vars(column), {}),
     )
 
 

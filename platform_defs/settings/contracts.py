@@ -45,7 +45,7 @@ def find_pipeline(name: str, folder: Path | None = None) -> Pipeline:
     """Return the pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the
     transform.
     """
-    return catalogue.find_pipeline(name, folder or contracts_folder())
+    return with_transform(find_contract(name, folder))
 
 
 def contracts_folder(*starts: Path) -> Path:

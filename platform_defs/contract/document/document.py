@@ -43,7 +43,11 @@ def read_document(
     for place, key, known in unknown:
         message = f"ODCS does not define a key {key!r} here; {one_of(known, key)}"
         text.mistakes.append(Node(None, text, (*place, key)).refused(message))
-        _remove(tree, (*place, key))
+        parent: Any = tree  # without the key, of which the model would report nothing else
+        for step in place:
+            parent = parent[step]
+        for same in [name for name in parent if str(name) == key]:
+            del parent[same]
     for place, key, _ in unknown:  # from here on, or an unknown key would be taken for another one, misspelled
         text.unknown_keys.setdefault(tuple(place), []).append(key)
     try:
@@ -56,14 +60,6 @@ def read_document(
             text.mistakes.append(at.refused(_type_mistake(error["type"], error["input"])))
         raw.raise_mistakes()
         raise
-
-
-def _remove(tree: Any, place: Place) -> None:
-    """Delete the key at `place`: the model would report nothing else."""
-    for step in place[:-1]:
-        tree = tree[step]
-    for key in [key for key in tree if str(key) == place[-1]]:
-        del tree[key]
 
 
 def _type_mistake(kind: str, written: object) -> str:

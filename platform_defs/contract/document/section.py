@@ -83,11 +83,13 @@ def read_values(keys: Iterable[Key], given: Mapping[str, Node[Any]]) -> dict[str
     return {key.attribute: key.read(given[key.name]) for key in keys if key.name in given}
 
 
-def written_values(keys: Iterable[Key], of: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are not the default, by key, as YAML has them: the inverse of `read_values`."""
-    found = dict[str, Any]()
+def properties(keys: Iterable[Key], of: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the custom properties whose values are not the default, as YAML has them: the inverse of `read_values`."""
+    found = list[dict[str, Any]]()
     for key in keys:
         value = of.get(key.attribute)
         if value not in (None, "", defaults.get(key.attribute)):
-            found[key.name] = key.values.write(value) if isinstance(key.values, Kind) else value
+            found.append(
+                {"property": key.name, "value": key.values.write(value) if isinstance(key.values, Kind) else value}
+            )
     return found

@@ -39,7 +39,11 @@ def _changed(old: Table, new: Table) -> Iterator[Change]:
         what = f"{new.name}: {old.definition} -> {new.definition}"
         yield Change("~", what, _REPLAY, f"{_MADE_AGAIN}: it is filled in a different way", new.name)
     yield from _columns(old, new)
-    if _gates(old) != _gates(new):
+    was, now = (
+        {rule.name: (rule.expectation, rule.arguments, rule.severity) for rule in table.batch_rules}
+        for table in (old, new)
+    )
+    if was != now:
         yield Change("~", f"batch rules of {new.name}", _FREE, "they apply from the next batch on", new.name)
 
 
@@ -86,8 +90,3 @@ def _column(old: Column, new: Column, table: Table) -> Iterator[Change]:
         yield Change("~", f"{new.name} NULL -> NOT NULL", ChangeClass.CHECKED, sentence, **place)
     elif old.required and not new.required:
         yield Change("~", f"{new.name} NOT NULL -> NULL", _FREE, "readers may find NULL", **place)
-
-
-def _gates(table: Table) -> dict[str, object]:
-    """Return the settings of the batch rules, by name."""
-    return {rule.name: (rule.expectation, rule.arguments, rule.severity) for rule in table.batch_rules}

@@ -182,13 +182,6 @@ def find_contract(name: str, folder: Path) -> Contract:
     return found.good[0]
 
 
-def find_pipeline(name: str, folder: Path) -> Pipeline:
-    """Return the pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the
-    transform.
-    """
-    return with_transform(find_contract(name, folder))
-
-
 def with_transform(contract: Contract) -> Pipeline:
     """Return the pipeline of `contract`. Raises BadInput for a transform that is unusable, or missing and needed."""
     check_transform_file(contract)
