@@ -13,7 +13,7 @@ from platform_defs.contract.model.contract import Column, Contract, Field, Forma
 from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.contract.model.reserved import column_mistake, pipeline_mistake, table_mistake
 from platform_defs.contract.model.topic import TOPIC
-from platform_defs.contract.odcs_writer import document
+from platform_defs.contract.odcs_writer import context_of, document
 from platform_defs.contract.reader.names import snake_case
 from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.excerpt import printable
@@ -55,7 +55,8 @@ class Imported:
 def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
     """Return the contract. Raises BadInput for a schema that cannot become one."""
     message = read_message(writer, wanted.record)
-    topic = wanted.topic or _topic(wanted.subject) or wanted.stem
+    subject = wanted.subject.removeprefix(context_of(wanted.subject))  # named after the topic by the usual strategy
+    topic = wanted.topic or subject.removesuffix(VALUE) or wanted.stem
     if not TOPIC.fullmatch(topic):
         raise BadInput(f"{topic!r} is not a valid topic name: set one with --topic")
     first, _, rest = topic.partition(".")
@@ -126,12 +127,6 @@ def read_message(writer: WriterSchema, record: str) -> FoundMessage:
             if record:
                 raise BadInput("a JSON Schema has no records: leave out --record")
             return from_json_schema(writer)
-
-
-def _topic(subject: str) -> str:
-    """Return the topic whose values have this subject, by the strategy that names subjects after topics."""
-    own = subject[subject.index(":", 1) + 1 :] if subject.startswith(":.") and ":" in subject[1:] else subject
-    return own.removesuffix(VALUE)
 
 
 def _notes(contract: Contract, message: FoundMessage, wanted: Wanted) -> list[str]:
