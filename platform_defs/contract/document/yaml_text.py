@@ -49,13 +49,7 @@ class _Loader(_SafeLoader):
 
 
 for _name, _pattern, _first in _CORE_SCHEMA:
-    _Loader.yaml_implicit_resolvers |= {
-        character: [
-            *_Loader.yaml_implicit_resolvers.get(character, []),
-            (f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z")),
-        ]
-        for character in _first
-    }
+    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
 class YamlText:
