@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from textwrap import TextWrapper
 from typing import Any, cast
 
 from platform_defs.contract.document.node import as_list
@@ -85,7 +86,7 @@ def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
         ),
     )
     notes = tuple(_notes(contract, message, wanted))
-    comments = (line for note in notes for line in _comment(note))
+    comments = (line for note in notes for line in _COMMENT.wrap(_one_line(note)))
     of_fields = {names[item.path]: item.note for item in message.fields}
     head = "# Imported from a schema. The following was inferred:"
     return Imported(
@@ -170,7 +171,7 @@ def _column(path: MessagePath) -> str:
     return cut if column_mistake(cut) is None else f"{cut}_value"
 
 
-_WIDEST = 116  # characters of a comment
+_COMMENT = TextWrapper(116, "# - ", "#   ", break_long_words=False, break_on_hyphens=False)
 
 
 def _mapping(written: Mapping[str, Any], indent: str, notes: Mapping[str, str]) -> Iterator[str]:
@@ -196,17 +197,6 @@ def _keys(written: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in written.items():
         if key != "physicalType" or value != written.get("logicalType"):
             yield key, value
-
-
-def _comment(text: str) -> Iterator[str]:
-    """Yield the lines of a comment, wrapped between words."""
-    line = "# -"
-    for word in _one_line(text).split(" "):
-        if len(line) + len(word) + 1 > _WIDEST:
-            yield line
-            line = "#  "
-        line = f"{line} {word}"
-    yield line
 
 
 def _one_line(text: str) -> str:
