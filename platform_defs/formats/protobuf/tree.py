@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf.empty_pb2 import Empty
+
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Wrong
@@ -208,17 +210,6 @@ def part_of(field: FieldShape, tree: Tree | None, *, has_default: bool = False) 
     return tree.get(field.number, field.default)
 
 
-class _Nothing(MessageShape):
-    """The shape of a group that is skipped: no field is read."""
-
-    def __init__(self) -> None:
-        self._chosen = {}
-
-    @property
-    def is_whole(self) -> bool:
-        return True  # the caller that skips the group has counted it
-
-
 def _malformed(what: str, at: int) -> Wrong:
     return Wrong("InvalidProtobuf", f"the message {what} at byte {at}")
 
@@ -250,4 +241,4 @@ _FIXED = {
     "sfixed64": struct.Struct("<q"),
     "sfixed32": struct.Struct("<i"),
 }
-_NOTHING = _Nothing()
+_NOTHING = MessageShape(Empty.DESCRIPTOR)  # of a group that is skipped: the caller has counted it as unknown
