@@ -144,7 +144,7 @@ class Compared:
         known, digest = pinned.transform is not None, transform_digest(pipeline)
         other = pinned.transform != digest
         doubt = OTHER_TRANSFORM if known and other else NOT_NAMED if pinned.contract is None else ""
-        hides = self.findings.hides_any
+        hides = any(one.any for one in self.findings.hidden)
         expected = Expected(pipeline, spark, versions, pinned, other_transform=other, hides=hides)
         if pipeline.transform is not None:
             spark()  # here, and not in a thread: signals are for the main thread

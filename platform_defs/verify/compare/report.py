@@ -140,11 +140,6 @@ class Findings:
         """Return True if values of the column are not shown."""
         return any(one.hides(table, column) for one in self.hidden)
 
-    @property
-    def hides_any(self) -> bool:
-        """True if any value is not shown: then no text from others is shown either."""
-        return any(one.any for one in self.hidden)
-
     def count(self, name: str, number: int = 1) -> None:
         """Add to one of a report's counts."""
         if name not in _COUNTS:

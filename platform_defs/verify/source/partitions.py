@@ -58,9 +58,8 @@ class Partition:
     counted: tuple[CountedRange, ...] = ()  # ascending
     settled: ManySpans = field(default_factory=ManySpans)  # dead letters that were resolved and pruned
     forgotten: int = 0  # below it, the messages' contracts are pruned
-    contract_ranges: tuple[
-        ContractRange, ...
-    ] = ()  # the contract of each range, ascending; if none is named, the one in force
+    # The contract of each range, ascending; if none is named, the one in force.
+    contract_ranges: tuple[ContractRange, ...] = ()
 
     def by_contract(self, start: int, until: int) -> Iterator[ContractRange]:
         """Yield [start, until) in pieces, each with its contract version."""

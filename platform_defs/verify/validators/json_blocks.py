@@ -315,9 +315,8 @@ def _typed(column: Column, of: ColumnType) -> tuple[Column, Column]:
         return pc.if_else(pc.match_substring(bare, "."), shortened, bare), fits
     typed = texts.cast(of.arrow)
     numbers, per_day = (typed.cast(pa.int32()), 1) if of.kind == "date" else (typed.cast(pa.int64()), _MICROSECONDS)
-    in_years = pc.and_(
-        pc.greater_equal(numbers, _YEAR_ONE * per_day), pc.less(numbers, (_YEAR_9999 + 1) * per_day)
-    )  # 1 to 9999 in UTC
+    # The years 1 to 9999 in UTC.
+    in_years = pc.and_(pc.greater_equal(numbers, _YEAR_ONE * per_day), pc.less(numbers, (_YEAR_9999 + 1) * per_day))
     return typed, pc.and_(fits, pc.fill_null(in_years, fill_value=True))
 
 
