@@ -77,7 +77,7 @@ def contract_types() -> str:
         (
             code(one.name),
             " or ".join(map(code, one.logical)),
-            "**required**" if one.physical_needed else "may be left out",
+            "**required**" if one.name not in one.logical else "may be left out",
             one.message,
             code(one.postgres),
             ", ".join([*map(code, one.options), *(["enum"] if one.enum else [])]) or "none",

@@ -206,9 +206,5 @@ def array_literal(texts: Iterable[str]) -> str:
 
     https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO
     """
-    return "{" + ",".join(map(_quoted, texts)) + "}"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", r"\\").replace('"', r"\"")
-    return f'"{escaped}"'
+    escaped = (text.replace("\\", r"\\").replace('"', r"\"") for text in texts)
+    return "{" + ",".join(f'"{text}"' for text in escaped) + "}"

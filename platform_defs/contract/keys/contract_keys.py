@@ -204,11 +204,6 @@ class TypeEntry:
         return logical_types(kind_of(self.name))
 
     @property
-    def physical_needed(self) -> bool:
-        """True if logicalType alone does not decide the type."""
-        return self.name not in self.logical
-
-    @property
     def postgres(self) -> str:
         """The column's type."""
         parameters = {"decimal(precision,scale)": "numeric(precision,scale)", "array<type>": "type[]"}

@@ -38,7 +38,11 @@ def meant(raw: Any, root: Node) -> tuple[Node | None, bool]:
             continue
         choices = _choices(here)
         if choices is None:
-            return _of_one_type(here, nullable)
+            kinds: Any = here.get("type")
+            if not isinstance(kinds, list):
+                return here, nullable or kinds in (None, "null")
+            others = [one for one in cast("list[Any]", kinds) if one != "null"]
+            return ({**here, "type": others[0]} if len(others) == 1 else None), nullable or "null" in kinds
         others = [one for one in choices if one != {"type": "null"}]
         nullable = nullable or len(others) < len(choices)
         if len(others) != 1:
@@ -114,16 +118,6 @@ def _array(of: Node, root: Node) -> ColumnType:
 def _choices(here: Node) -> list[Any] | None:
     found = here.get("anyOf") or here.get("oneOf")
     return cast("list[Any]", found) if isinstance(found, list) else None
-
-
-def _of_one_type(here: Node, nullable: bool) -> tuple[Node | None, bool]:
-    of: Any = here.get("type")
-    if not isinstance(of, list):
-        return here, nullable or of in (None, "null")
-    kinds = cast("list[Any]", of)
-    others = [one for one in kinds if one != "null"]
-    nullable = nullable or "null" in kinds
-    return ({**here, "type": others[0]} if len(others) == 1 else None), nullable
 
 
 def _target(reference: str, root: Node) -> Any:
