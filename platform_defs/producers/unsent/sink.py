@@ -53,6 +53,8 @@ class UnsentSink:
         Raises BrokerAway, TopicMissing, BadInput if Kafka never answered: then nothing may be sent.
         """
         before = self._ends()
+        if not isinstance(message.headers, tuple):  # a list may change before it is stored, and cannot be counted
+            message = message._replace(headers=tuple(message.headers))
         at_ms = time.time_ns() // 1_000_000 if message.timestamp_ms is None else message.timestamp_ms
         attempt = Attempt(message, named, before, at_ms)
         if self._open is not None:

@@ -2,20 +2,25 @@
 
 import os
 import stat
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.errors import BadInput, LedgerAway
+from platform_defs.errors import BadInput, LedgerAway, NotDelivered
+from platform_defs.producers.message import Message
 from platform_defs.producers.undelivered import LogEnds, UnsentMessage, from_line, to_line
 from platform_defs.producers.unsent.files import UnsentFiles, unsent_files
+from platform_defs.producers.unsent.sink import UnsentSink
 from platform_defs.stack import stack
 
 BEFORE = LogEnds("bank.transfers", "cluster", "topic", (3, 0, 9_007_199_254_740_993))
@@ -168,3 +173,17 @@ def test_a_reset_of_the_stack_deletes_no_message_that_is_nowhere_else(
     left.unlink()
     stack.reset()
     assert not left.parent.exists()
+
+
+def test_a_message_whose_headers_are_a_list_is_kept_as_it_was_sent(files: UnsentFiles) -> None:
+    nowhere: Any = None
+    sink = UnsentSink("p", "t", nowhere, nowhere, files, _before=BEFORE, _asked=time.monotonic(), _away_until=inf)
+    headers: list[tuple[str, bytes | None]] = [("source", b"shop")]
+    sink.begin()
+    sink.attempt(Message(b"{}", headers=headers), b"id")
+    headers.clear()
+    sink.abort(NotDelivered("", code=-192, reason="_MSG_TIMED_OUT", outcome="unknown"))
+    sink.keep(all_of_it=True)
+    taken = list[UnsentMessage]()
+    files.take_in(taken.extend)
+    assert [item.headers for item in taken] == [(("source", b"shop"), ("tidegate-id", b"id"))]
