@@ -66,7 +66,7 @@ def load(home: Path) -> State:
             "a folder of your own",
             field="TIDEGATE_HOME",
         ) from error
-    except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
+    except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError, AttributeError):
         # Servers that run nevertheless are found by their command line and folder at the next `up`.
         return State()
 

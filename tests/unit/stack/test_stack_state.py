@@ -54,8 +54,11 @@ def test_a_new_port_is_none_that_is_reserved() -> None:
     assert processes.kept_or_free_port(None, lambda _: None, reserved) >= 31_900
 
 
-def test_a_state_file_that_was_cut_off_counts_as_none(tmp_path: Path) -> None:
-    (tmp_path / "stack.json").write_text('{"kafka": {"po')
+@pytest.mark.parametrize(
+    "text", ['{"kafka": {"po', '{"kafka": null, "postgres": {}}', '{"kafka": [], "postgres": null}']
+)
+def test_an_incomplete_state_file_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "stack.json").write_text(text)
     assert state.load(tmp_path) == state.State()
 
 
