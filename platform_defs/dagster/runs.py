@@ -63,7 +63,7 @@ def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:
     """Return the pipelines that the run was started for: those with a table, or its check, in its selection, or those
     in the run config of a continuous run. Without a selection, a run of the job `drain` is for all of them.
     """
-    if _is_job(run, CONTINUOUS_JOB, contracts):
+    if CONTINUOUS in run.tags or _is_job(run, CONTINUOUS_JOB, contracts):  # an older version set only the former
         ops: Any = run.run_config.get("ops", {})
         config = ops.get(f"{run.job_name.removesuffix(CONTINUOUS_JOB)}{CONTINUOUS_OP}", {}).get("config", {})
         return [contract.pipeline for contract in contracts if contract.pipeline in config.get("pipelines", ())]
@@ -175,7 +175,7 @@ def _is_dead(record: RunRecord, contracts: Sequence[Contract], now: datetime) ->
 def _works_for_us_alone(run: DagsterRun, contracts: Sequence[Contract]) -> bool:
     """Return True if the run has no step but ours. Other steps have no session, and may take as long as they like."""
     if run.asset_selection is None and run.asset_check_selection is None:
-        return LOAD_JOB in run.tags
+        return LOAD_JOB in run.tags or CONTINUOUS in run.tags
     ours = {key for item in contracts for key in table_keys(item)}
     return bool(selected(run, contracts)) and ours.issuperset(run.asset_selection or ())
 

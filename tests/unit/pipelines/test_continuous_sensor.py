@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
@@ -21,7 +22,7 @@ from platform_defs.dagster.keys import (
     job_tag,
 )
 from platform_defs.dagster.run_session import LEDGER_TAG
-from platform_defs.dagster.runs import selected
+from platform_defs.dagster.runs import dead, selected
 from platform_defs.ledger.answers import PipelineState, PipelineStatus
 from platform_defs.offsets import PartitionView, Position, TopicView
 from platform_defs.pipelines.drain import ends_with, other_runs
@@ -164,6 +165,18 @@ def test_runs_that_fail_at_once_are_started_after_a_pause_also_while_an_earlier_
     found = look(instance, contracts, survey, None, "digest")
     assert not found.run_requests
     assert "has failed and restarts in" in str(found.skip_reason)
+
+
+def test_a_run_that_an_older_version_started_is_known_without_the_tag_of_its_job(instance: dg.DagsterInstance) -> None:
+    survey: Any = Look()
+    contracts = [item.contract for item in survey.look(())]
+    run = added(instance, dg.DagsterRunStatus.STARTED)
+    found = look(instance, contracts, survey, None, "digest")
+    assert not found.run_requests
+    assert "a continuous run reads them" in str(found.skip_reason)
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+    record = dg.RunRecord(1, run, long_ago, long_ago)
+    assert dead([record], set(), contracts, datetime.now(UTC)) == [record]
 
 
 def test_the_runs_of_another_ledger_are_neither_counted_nor_asked_to_leave(instance: dg.DagsterInstance) -> None:
