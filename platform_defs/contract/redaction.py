@@ -173,7 +173,8 @@ def _stored_check(contract: Contract, hidden: Classified, check: Mapping[str, An
 @contextmanager
 def redacting(contract: Contract | None, bug: Callable[[str], InternalError] | None = None) -> Generator[None]:
     """Raise the block's errors as they may be stored, logged and shown: if the contract classifies anything, by names
-    alone (`quoting_nothing`). Without a contract, always so: older ones may classify what the current one does not.
+    alone (`quoting_nothing`). Without a contract, older ones may classify what the current one does not: then our own
+    errors have no causes, since the block decides on their texts, and a bug is by names alone.
 
     `bug` returns the error for an unexpected exception, from a text. Without it, such an exception is not caught.
     """
@@ -181,12 +182,14 @@ def redacting(contract: Contract | None, bug: Callable[[str], InternalError] | N
         yield
         return
     except TidegateError as error:
-        ours = error
+        ours = error.without_causes() if contract is None else error
+        names = contract is not None and classified(contract).any
     except Exception as error:
         if bug is None:
             raise
         ours = unexpected(bug, error)
-    raise ours.quoting_nothing() if contract is None or classified(contract).any else ours
+        names = contract is None or classified(contract).any
+    raise ours.quoting_nothing() if names else ours
 
 
 def unexpected(bug: Callable[[str], InternalError], error: Exception) -> TidegateError:

@@ -81,9 +81,12 @@ class TidegateError(Exception):
         """Return the same error by names alone, without the errors that led to it: a traceback would show their texts
         as well.
         """
-        error = self.redacted or self
-        error.__cause__, error.__suppress_context__ = None, True
-        return error.with_traceback(self.__traceback__)
+        return (self.redacted or self).with_traceback(self.__traceback__).without_causes()
+
+    def without_causes(self) -> "TidegateError":
+        """Return the error without those that led to it."""
+        self.__cause__, self.__suppress_context__ = None, True
+        return self
 
 
 class Retryable(TidegateError):

@@ -79,7 +79,8 @@ def verify_check(pipeline: Pipeline, names: str = "") -> dg.AssetChecksDefinitio
 
         try:
             compare = verify_whole if config.whole else verify_new
-            with redacting(None, partial(InternalError.in_command, f"verify {contract.pipeline}")):
+            bug = partial(InternalError.in_command, f"verify {contract.pipeline}")
+            with redacting(None, bug), redacting(contract):
                 report = compare(pipeline, connection(), tidegate_spark.session)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from None  # Dagster would store its causes

@@ -110,7 +110,7 @@ def _compare(pipeline: str, *, new: bool) -> Report:
     compare = verify_new if new else verify_whole
     with redacting(None, partial(InternalError.in_command, f"verify {pipeline}")):
         wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
-        with progress() as show:
+        with redacting(wanted.contract), progress() as show:
 
             def compared(done: int, messages: int) -> None:
                 show(f"{pipeline}: {done:,} of {plural(messages, 'message')} compared")

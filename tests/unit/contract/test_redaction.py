@@ -276,7 +276,7 @@ def test_an_error_of_a_contract_that_classifies_has_no_cause_and_no_text_of_othe
     hides, cause = of is None or classified(of).any, ValueError(QUOTED)
     with pytest.raises(BadInput) as refused, redacting(of):
         raise quoting(BadInput, f"the transform fails: {QUOTED}", "the transform fails") from cause
-    assert (QUOTED in str(refused.value), refused.value.__cause__ is None) == (not hides, hides)
+    assert (QUOTED in str(refused.value), refused.value.__cause__ is None) == (of is not PEOPLE, hides)
     with (
         pytest.raises(InternalError, match="In verify p: ValueError at ") as bug,
         redacting(of, partial(InternalError.in_command, "verify p")),
