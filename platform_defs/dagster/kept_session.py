@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from contextlib import suppress
 from multiprocessing.connection import wait
 
 import psycopg
@@ -39,14 +40,9 @@ class KeptSession:
                     wait([self._connection.fileno(), self._closed])
                     self._connection.execute("SELECT 1")
                 except psycopg.Error:
-                    self._open_again()
+                    self._connection.close()
+                    while not self._closing.wait(AGAIN):
+                        with suppress(TidegateError):  # Postgres is unavailable: try again
+                            self._connection = connect_alive(self._url, self._name)
+                            break
             self._connection.close()
-
-    def _open_again(self) -> None:
-        self._connection.close()
-        while not self._closing.wait(AGAIN):
-            try:
-                self._connection = connect_alive(self._url, self._name)
-            except TidegateError:  # Postgres is away: try again
-                continue
-            return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -39,11 +40,13 @@ class RunSession(dg.ConfigurableResource[None]):
     _reading: logging.Handler | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Open the session, then set the run's tags. Raises dg.Failure if the database cannot be reached.
+        """Open the session, create a missing ledger, then set the run's tags. Raises dg.Failure if the database cannot
+        be reached.
 
         From then on, stderr has each range that is read and, if a library crashes, the Python stack: Dagster keeps it.
         """
         from platform_defs.dagster.kept_session import KeptSession
+        from platform_defs.ledger.ledger import Ledger
 
         faulthandler.enable()
         self._reading = logging.StreamHandler()
@@ -55,7 +58,12 @@ class RunSession(dg.ConfigurableResource[None]):
             self._session = KeptSession(url, PREFIX + run_id)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        self._tag(context, {TAG: "open", **_ledger_tag(url)})
+        ledger = Ledger(url)
+        tags = {TAG: "open"}
+        with suppress(TidegateError):  # an op that needs the ledger reports why
+            ledger.migrate()
+            tags |= tags_of_ledger(ledger.ledger_id())
+        self._tag(context, tags)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Set the run's tag, then close the session: in the other order the run would look dead for a moment."""
@@ -68,20 +76,6 @@ class RunSession(dg.ConfigurableResource[None]):
     def _tag(self, context: dg.InitResourceContext, tags: dict[str, str]) -> None:
         if context.instance is not None and context.run is not None and context.instance.has_run(context.run.run_id):
             context.instance.add_run_tags(context.run.run_id, tags)
-
-
-def _ledger_tag(url: str) -> dict[str, str]:
-    """Return the tag that names the ledger, which is created first if it is missing. Empty if that fails: an op that
-    needs the ledger reports why.
-    """
-    from platform_defs.ledger.ledger import Ledger
-
-    ledger = Ledger(url)
-    try:
-        ledger.migrate()
-        return tags_of_ledger(ledger.ledger_id())
-    except TidegateError:
-        return {}
 
 
 def tags_of_ledger(ledger_id: str | None) -> dict[str, str]:

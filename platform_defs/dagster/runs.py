@@ -118,8 +118,14 @@ def live(
 ) -> list[RunRecord]:
     """Return the runs that work on one of these pipelines now, or are going to. Call after `report_dead`."""
     now = datetime.now(UTC)
-    records = [item for item in unfinished(instance, ledger_id, location) if not _abandoned(item, now)]
-    return [item for item in records if item.dagster_run.run_id != besides and selected(item.dagster_run, contracts)]
+    return [
+        item
+        for item in unfinished(instance, ledger_id, location)
+        # A command that is killed before it starts the run that it has created leaves one that never starts.
+        if not (item.dagster_run.status == DagsterRunStatus.NOT_STARTED and _silent(item, now))
+        and item.dagster_run.run_id != besides
+        and selected(item.dagster_run, contracts)
+    ]
 
 
 def report_dead(
@@ -178,11 +184,6 @@ def _works_for_us_alone(run: DagsterRun, contracts: Sequence[Contract]) -> bool:
         return LOAD_JOB in run.tags or CONTINUOUS in run.tags
     ours = {key for item in contracts for key in table_keys(item)}
     return bool(selected(run, contracts)) and ours.issuperset(run.asset_selection or ())
-
-
-def _abandoned(record: RunRecord, now: datetime) -> bool:
-    """Return True if the run was created by a command that was killed before it started it."""
-    return record.dagster_run.status == DagsterRunStatus.NOT_STARTED and _silent(record, now)
 
 
 def _silent(record: RunRecord, now: datetime) -> bool:

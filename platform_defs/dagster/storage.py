@@ -35,7 +35,7 @@ from platform_defs.postgres.connection import (
 from platform_defs.postgres.sqlalchemy_sessions import with_sessions
 from platform_defs.postgres.tables import create_schema
 from platform_defs.settings.home import private_home
-from platform_defs.settings.settings import Settings, settings
+from platform_defs.settings.settings import settings
 
 SCHEMA = "dagster"
 # The errors that Dagster raises if its storage does not answer, or is a standby. PoolTimeout: the process's connections
@@ -78,7 +78,15 @@ class EventLog(PostgresEventLogStorage):
         return True  # Dagster >= 1.13 (pyproject.toml) creates the table with the others
 
 
-class Storage(DagsterPostgresStorage):
+class WithoutOptions:
+    """A part of Dagster's instance for which dagster.yaml has no options."""
+
+    @classmethod
+    def config_type(cls) -> dict[str, Field]:
+        return {}
+
+
+class Storage(WithoutOptions, DagsterPostgresStorage):
     """Runs, events and schedules, in their own schema beside the ledger, over connections that are kept.
 
     Dagster opens one for each statement, except in its web server: logging in cost more than all that a run writes.
@@ -99,11 +107,6 @@ class Storage(DagsterPostgresStorage):
 
     @classmethod
     @override
-    def config_type(cls) -> dict[str, Field]:
-        return {}
-
-    @classmethod
-    @override
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Storage":
         """Return the storage; creates a missing schema. Without Postgres a command ends with one sentence."""
         try:
@@ -112,32 +115,22 @@ class Storage(DagsterPostgresStorage):
             raise click.ClickException(str(error)) from error
 
 
-class Logs(LocalComputeLogManager):
+class Logs(WithoutOptions, LocalComputeLogManager):
     """The output of runs, under TIDEGATE_HOME."""
 
     @classmethod
     @override
-    def config_type(cls) -> dict[str, Field]:
-        return {}
-
-    @classmethod
-    @override
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Logs":
-        return cls(_folder(settings(), "compute_logs"), inst_data=inst_data)
+        return cls(_folder("compute_logs"), inst_data=inst_data)
 
 
-class Artifacts(LocalArtifactStorage):
+class Artifacts(WithoutOptions, LocalArtifactStorage):
     """Files that Dagster keeps for itself, under TIDEGATE_HOME."""
 
     @classmethod
     @override
-    def config_type(cls) -> dict[str, Field]:
-        return {}
-
-    @classmethod
-    @override
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Artifacts":
-        return cls(_folder(settings(), "artifacts"), inst_data=inst_data)
+        return cls(_folder("artifacts"), inst_data=inst_data)
 
 
 def create_missing_tables() -> bool:
@@ -223,7 +216,7 @@ def _create_schema(connection: Connection) -> None:
     create_schema(connection, SCHEMA)
 
 
-def _folder(given: Settings, name: str) -> str:
-    folder = private_home(given.home) / "dagster" / name
+def _folder(name: str) -> str:
+    folder = private_home(settings().home) / "dagster" / name
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
