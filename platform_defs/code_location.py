@@ -25,7 +25,7 @@ from platform_defs.errors import BadInput
 from platform_defs.pipelines.assets import continuous_job, table_assets
 from platform_defs.pipelines.broken import broken_asset, broken_assets, report_broken
 from platform_defs.pipelines.checks import verify_check
-from platform_defs.pipelines.schedules import nightly_prune, nightly_verify, weekly_verify
+from platform_defs.pipelines.schedules import nightly_prune, verify_schedule
 from platform_defs.pipelines.sensors import lag_sensor
 from platform_defs.producers.dagster_resource import KafkaProducerResource
 from platform_defs.producers.written_topics import keys_written
@@ -89,8 +89,8 @@ def compose(
         assets = dg.map_asset_specs(partial(_grouped, group), assets)
     nightly = (
         nightly_prune(prune, names),
-        nightly_verify(verify, contracts, names),
-        weekly_verify(verify, contracts, names),
+        verify_schedule(verify, contracts, names, whole=False),
+        verify_schedule(verify, contracts, names, whole=True),
     )
     return dg.Definitions(
         assets=assets,

@@ -1,7 +1,6 @@
 """The schedules: prune and verify."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import dagster as dg
 
@@ -15,49 +14,28 @@ from platform_defs.pipelines.scheduler.survey import kept_survey
 from platform_defs.stack.endpoints import connection
 
 NIGHTLY_PRUNE = "30 2 * * *"  # UTC; what is pruned is verified the same night
-NIGHTLY_VERIFY = "0 3 * * *"
-WEEKLY_VERIFY = "0 5 * * 6"
+NIGHTLY_VERIFY = dg.DefaultScheduleStatus.RUNNING, "0 3 * * *"
+WEEKLY_VERIFY = dg.DefaultScheduleStatus.STOPPED, "0 5 * * 6"  # off until a person turns it on: it reads every topic
 
 
-def nightly_verify(job: AssetJob, contracts: Sequence[Contract], names: str = "") -> dg.ScheduleDefinition:
-    """Return the schedule that runs the job `verify` of what is new every night, a run for each pipeline: a slow one
-    hides no other.
-    """
-    return _verify(
-        "nightly_verify",
-        job,
-        contracts,
-        names,
-        whole=False,
-        cron_schedule=NIGHTLY_VERIFY,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Checks every night that no message was lost or repeated since the previous check.",
-    )
-
-
-def weekly_verify(job: AssetJob, contracts: Sequence[Contract], names: str = "") -> dg.ScheduleDefinition:
-    """Return the schedule that runs the job `verify` of everything every week. Off until a person turns it on: it reads
-    every topic.
-    """
-    return _verify(
-        "weekly_whole_verify",
-        job,
-        contracts,
-        names,
-        whole=True,
-        cron_schedule=WEEKLY_VERIFY,
-        default_status=dg.DefaultScheduleStatus.STOPPED,
-        description=(
-            "Compares every message with the tables, in one snapshot for each pipeline, however long it takes."
-        ),
-    )
-
-
-def _verify(
-    name: str, job: AssetJob, contracts: Sequence[Contract], names: str, *, whole: bool, **more: Any
+def verify_schedule(
+    job: AssetJob, contracts: Sequence[Contract], names: str = "", *, whole: bool
 ) -> dg.ScheduleDefinition:
+    """Return the schedule that runs the job `verify` of what is new every night, or of everything every week; a run for
+    each pipeline: a slow one hides no other.
+    """
+    name = "weekly_whole_verify" if whole else "nightly_verify"
+    default_status, cron = WEEKLY_VERIFY if whole else NIGHTLY_VERIFY
+    nightly = "Checks every night that no message was lost or repeated since the previous check."
+    weekly = "Compares every message with the tables, in one snapshot for each pipeline, however long it takes."
+
     @dg.schedule(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        name=f"{names}{name}", job=job, execution_timezone="UTC", **more
+        name=f"{names}{name}",
+        job=job,
+        cron_schedule=cron,
+        execution_timezone="UTC",
+        default_status=default_status,
+        description=weekly if whole else nightly,
     )
     def each(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         """Return a run for each pipeline that has none. Raises dg.Failure while the ledger cannot be read: without its
@@ -75,20 +53,19 @@ def _verify(
         busy = {item.dagster_run.tags.get(VERIFIES) for item in unfinished(context.instance, ledger_id)}
         free = [contract for contract in contracts if contract.pipeline not in busy]
         moment = context.scheduled_execution_time.isoformat()
-        requests = [_request(contract, f"{name} {moment}", ledger_id, names, whole=whole) for contract in free]
+        requests = list[dg.RunRequest]()
+        for contract in free:
+            key = verify_key(contract)
+            request = dg.RunRequest(
+                run_key=f"{name} {moment} {contract.pipeline}",
+                asset_check_keys=[key],
+                run_config={"ops": {f"{names}{key.name}": {"config": {"whole": True}}}} if whole else None,
+                tags={VERIFIES: contract.pipeline, **tags_of_ledger(ledger_id)},
+            )
+            requests.append(request)
         return requests or dg.SkipReason("a verification of every pipeline is already running or queued")
 
     return each
-
-
-def _request(contract: Contract, at: str, ledger_id: str, names: str, *, whole: bool) -> dg.RunRequest:
-    key = verify_key(contract)
-    return dg.RunRequest(
-        run_key=f"{at} {contract.pipeline}",
-        asset_check_keys=[key],
-        run_config={"ops": {f"{names}{key.name}": {"config": {"whole": True}}}} if whole else None,
-        tags={VERIFIES: contract.pipeline, **tags_of_ledger(ledger_id)},
-    )
 
 
 def nightly_prune(job: dg.JobDefinition, names: str = "") -> dg.ScheduleDefinition:
