@@ -122,16 +122,13 @@ def report_broken(broken: Sequence[BrokenAsset], names: str = "") -> dg.SensorDe
 
 def not_shown(instance: DagsterInstance, broken: Sequence[BrokenAsset]) -> list[dg.AssetCheckEvaluation]:
     """Return the failed checks that Dagster does not show yet, or shows with another sentence."""
-    return [found for found in map(evaluation, broken) if not _is_shown(instance, found)]
-
-
-def _is_shown(instance: DagsterInstance, found: dg.AssetCheckEvaluation) -> bool:
-    record = instance.get_latest_asset_check_evaluation_record(found.asset_check_key)
-    shown = record.evaluation if record else None
-    return isinstance(shown, dg.AssetCheckEvaluation) and (shown.passed, shown.description) == (
-        found.passed,
-        found.description,
-    )
+    missing = list[dg.AssetCheckEvaluation]()
+    for check in map(evaluation, broken):
+        record = instance.get_latest_asset_check_evaluation_record(check.asset_check_key)
+        shown = record.evaluation if record else None
+        if shown is None or (shown.passed, shown.description) != (check.passed, check.description):
+            missing.append(check)
+    return missing
 
 
 def _metadata(shown: BrokenAsset) -> dict[str, Any]:

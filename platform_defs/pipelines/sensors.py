@@ -71,18 +71,14 @@ def lag_sensor(
         ),
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        survey, location = kept_survey(connection()), _location(context)
+        origin, repository, location = context.code_location_origin, context.repository_name, None
+        if origin is not None and repository is not None:  # in a daemon: the same id as `location_of` a run
+            selector = RepositorySelector(location_name=origin.location_name, repository_name=repository)
+            location = selector.selector_id
+        survey = kept_survey(connection())
         return look(context.instance, contracts, survey, context.cursor, definitions, names, location)
 
     return sense_lag
-
-
-def _location(context: dg.SensorEvaluationContext) -> str | None:
-    """Return the id of the sensor's code location, as `location_of` returns that of a run; None outside a daemon."""
-    origin, repository = context.code_location_origin, context.repository_name
-    if origin is None or repository is None:
-        return None
-    return RepositorySelector(location_name=origin.location_name, repository_name=repository).selector_id
 
 
 def look(

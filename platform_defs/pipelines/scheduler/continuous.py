@@ -221,11 +221,11 @@ class Continuous:
     def _poll(self, taken: set[str]) -> None:
         topics = {name: item.view for name, item in self._known.items() if isinstance(item.view, TopicView)}
         ends = self._around.ends({(view.topic, p) for view in topics.values() for p in view.partitions})
-        self._unread |= {name for name, view in topics.items() if self._is_behind(name, view, ends)} - taken
-
-    def _is_behind(self, name: str, view: TopicView, ends: Mapping[Place, int]) -> bool:
-        read = self._read.get(name, {})
-        return any(ends.get((view.topic, p), 0) > read.get(p, held.low) for p, held in view.partitions.items())
+        for name, view in topics.items():
+            read = self._read.get(name, {})
+            unread = any(ends.get((view.topic, p), 0) > read.get(p, held.low) for p, held in view.partitions.items())
+            if unread and name not in taken:
+                self._unread.add(name)
 
     def _end_early(self, *, superseded: bool) -> None:
         """End if another run has taken this one's place. If the budget is spent, ask for another run."""

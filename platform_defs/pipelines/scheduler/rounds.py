@@ -50,7 +50,13 @@ def in_rounds(
             if not working:
                 return failures
             for future in wait(working, poll_seconds or POLL_SECONDS, FIRST_COMPLETED).done:
-                _take_note(policy, working.pop(future), future, failures)
+                name = working.pop(future)
+                try:
+                    policy.turned(name, future.result())
+                    failures.pop(name, None)  # tried again, and well
+                except Exception as error:  # noqa: BLE001  # one pipeline's failure, even a bug, must not stop others
+                    if policy.failed(name, error):
+                        failures[name] = error
 
 
 def _next(wanted: Sequence[str], working: Sequence[str], work: Work, max_turns: int) -> list[str]:
@@ -63,15 +69,6 @@ def _next(wanted: Sequence[str], working: Sequence[str], work: Work, max_turns: 
             return chosen or ([] if working else [name])
         chosen.append(name)
     return chosen
-
-
-def _take_note(policy: RunPolicy, name: str, turn: Future[Turned], failures: dict[str, Exception]) -> None:
-    try:
-        policy.turned(name, turn.result())
-        failures.pop(name, None)  # tried again, and well
-    except Exception as error:  # noqa: BLE001  # one pipeline's failure, even a bug, must not stop the others
-        if policy.failed(name, error):
-            failures[name] = error
 
 
 @contextmanager

@@ -52,7 +52,13 @@ class EverythingThere:
     """Reads each pipeline up to the end that its topic had when the run began: a run started by hand."""
 
     def __init__(self, seen: Sequence[Seen]) -> None:
-        self._ends = {item.contract.pipeline: _ends(item) for item in seen}
+        # By partition; None if they are unknown: its turn will report why.
+        self._ends = {
+            item.contract.pipeline: {p: held.end for p, held in item.view.partitions.items()}
+            if isinstance(item.view, TopicView)
+            else None
+            for item in seen
+        }
         self._left = deque(self._ends)
         self._until = time.monotonic() + PATIENCE
 
@@ -80,11 +86,6 @@ class EverythingThere:
         if waits:
             self._left.append(name)
         return not waits
-
-
-def _ends(seen: Seen) -> Mapping[int, int] | None:
-    """Return the ends by partition; None if they are unknown: its turn will report why."""
-    return {p: held.end for p, held in seen.view.partitions.items()} if isinstance(seen.view, TopicView) else None
 
 
 @dataclass(frozen=True)
