@@ -43,28 +43,6 @@ _PROCESSES.set_forkserver_preload([demo_consumers.__name__, "typer", "rich.table
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliveryReport:
-    """The results of the consumers. `left`: sentences about what could not be deleted, and why."""
-
-    seed: int
-    crashes: Sequence[Crash]
-    outcomes: Sequence[Outcome]
-    seconds: float
-    left: Sequence[str] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the document that `tidegate demo delivery -o json` prints."""
-        return {
-            "seed": self.seed,
-            "batch": BATCH,
-            "crashes": [asdict(crash) for crash in self.crashes],
-            "consumers": [{**asdict(one), "as_promised": one.as_promised} for one in self.outcomes],
-            "left": list(self.left),
-            "seconds": self.seconds,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
 class DeliveryDemo:
     """The demo on these servers. `keep`: leave the topic and the tables, until the next run."""
 
@@ -73,8 +51,9 @@ class DeliveryDemo:
     show: Show
     keep: bool = False
 
-    def run(self) -> DeliveryReport:
-        """Send the transfers, let each consumer read them, and count the results.
+    def run(self) -> dict[str, Any]:
+        """Send the transfers, let each consumer read them, and count the results. Return the document that
+        `tidegate demo delivery -o json` prints; `left`: sentences about what could not be deleted, and why.
 
         Raises BadInput for a topic or schema of another program, AccessDenied, BrokerAway, LedgerAway.
         """
@@ -93,13 +72,14 @@ class DeliveryDemo:
             finally:
                 if not self.keep:
                     delete_or_note(schema.drop, self.show, left)
-        return DeliveryReport(
-            seed=self.seed,
-            crashes=crashes(self.seed),
-            outcomes=outcomes,
-            seconds=round(time.monotonic() - started, 1),
-            left=left,
-        )
+        return {
+            "seed": self.seed,
+            "batch": BATCH,
+            "crashes": [asdict(crash) for crash in crashes(self.seed)],
+            "consumers": [{**asdict(one), "as_promised": one.as_promised} for one in outcomes],
+            "left": left,
+            "seconds": round(time.monotonic() - started, 1),
+        }
 
     @property
     def _topic(self) -> DemoTopic:

@@ -9,7 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -32,58 +32,6 @@ LIMIT = 60.0  # seconds for one step, which takes one or two
 CLOSING = 20.0  # seconds for a client to close, which takes none if Kafka is up
 
 Show = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Assignment:
-    """The partitions of a consumer, and the number of messages received since they were assigned."""
-
-    consumer: str
-    partitions: Sequence[int]
-    received: int
-
-    @property
-    def idle(self) -> bool:
-        return not self.partitions
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rebalance:
-    """A group after a rebalance. `event`: a sentence about the cause."""
-
-    group: str
-    event: str
-    consumers: Sequence[Assignment]
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupTotal:
-    """The number of messages that a group received."""
-
-    group: str
-    received: int  # distinct messages
-    twice: int  # of these, received more than once
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupsReport:
-    """The messages that the groups received. `left`: sentences about what could not be deleted, and why."""
-
-    sent: int
-    groups: Sequence[GroupTotal]
-    seconds: float
-    left: Sequence[str] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the document that `tidegate demo groups -o json` prints, without the rebalances."""
-        return {
-            "topic": TOPIC,
-            "partitions": PARTITIONS,
-            "sent": self.sent,
-            "groups": [asdict(one) for one in self.groups],
-            "left": list(self.left),
-            "seconds": self.seconds,
-        }
 
 
 @dataclass
@@ -121,8 +69,9 @@ class Observations:
             self.error = error
             self.changed.notify_all()
 
-    def wait_until(self, what: str, seen: Callable[[], bool]) -> list[Assignment]:
-        """Wait until `seen` is true of the reports. Return the assignments of that moment, by consumer.
+    def wait_until(self, what: str, seen: Callable[[], bool]) -> list[dict[str, Any]]:
+        """Wait until `seen` is true of the reports. Return the assignments of that moment: each consumer, its
+        partitions, the number of messages received since they were assigned, and whether it is idle.
 
         Raises a thread's error, and BrokerAway after LIMIT seconds.
         """
@@ -133,7 +82,12 @@ class Observations:
             if not came:
                 raise BrokerAway(f"timed out after {LIMIT:.0f} s while waiting until {what}. Is Kafka up?")
             return [
-                Assignment(consumer=consumer, partitions=partitions or (), received=self.since[consumer].total())
+                {
+                    "consumer": consumer,
+                    "partitions": partitions or (),
+                    "received": self.since[consumer].total(),
+                    "idle": not partitions,
+                }
                 for consumer, partitions in sorted(self.assigned.items())
             ]
 
@@ -233,37 +187,49 @@ class GroupsDemo:
     show: Show
     observed: Observations = field(default_factory=Observations)
 
-    def run(self) -> Generator[Rebalance | GroupsReport]:
-        """Yield each rebalance when it is over, then the report. Close the generator to delete the demo's topic and
-        groups.
+    def run(self, rebalanced: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Call `rebalanced` after each rebalance. Delete the demo's topic and groups, and return the document that
+        `tidegate demo groups -o json` prints; `left`: sentences about what could not be deleted, and why.
 
         Raises BadInput for a topic of another program, AccessDenied, BrokerAway.
         """
-        started, left = time.monotonic(), list[str]()
+        started, left, rebalances = time.monotonic(), list[str](), list[dict[str, Any]]()
+
+        def report(group: str, event: str, consumers: Sequence[dict[str, Any]]) -> None:
+            rebalances.append({"group": group, "event": event, "consumers": consumers})
+            rebalanced(rebalances[-1])
+
         topic = DemoTopic(options=self.options, name=TOPIC, partitions=PARTITIONS, groups=(BILLING, AUDIT))
         with topic.made(self.show, left), self._sending() as orders, self._members() as members:
             for number in range(1, PARTITIONS + 2):
                 name = f"billing-{number}"
                 self.show(f"{name} joins the group {BILLING}")
                 self._start(members, name, BILLING)
-                yield Rebalance(group=BILLING, event=f"{name} has joined", consumers=self._rebalanced())
+                report(BILLING, f"{name} has joined", self._rebalanced())
             leaving = members.pop(1)
             self.show(f"{leaving.name} leaves")
             leaving.leave()
             self.observed.wait_until(f"{leaving.name} left", lambda: leaving.name not in self.observed.assigned)
-            yield Rebalance(group=BILLING, event=f"{leaving.name} has left", consumers=self._rebalanced())
+            report(BILLING, f"{leaving.name} has left", self._rebalanced())
             orders.end()
             self._wait_for_all(BILLING, orders.sent)
             self.show(f"audit-1 joins the group {AUDIT}")
             self._start(members, "audit-1", AUDIT)
-            audited = [one for one in self._wait_for_all(AUDIT, orders.sent) if one.consumer == "audit-1"]
-            yield Rebalance(group=AUDIT, event="audit-1 has joined another group", consumers=audited)
-        yield GroupsReport(
-            sent=orders.sent,
-            groups=[self._total(group) for group in (BILLING, AUDIT)],
-            seconds=round(time.monotonic() - started, 1),
-            left=left,
-        )
+            audited = [one for one in self._wait_for_all(AUDIT, orders.sent) if one["consumer"] == "audit-1"]
+            report(AUDIT, "audit-1 has joined another group", audited)
+        times = {group: self.observed.orders[group].values() for group in (BILLING, AUDIT)}
+        return {
+            "topic": TOPIC,
+            "partitions": PARTITIONS,
+            "sent": orders.sent,
+            "groups": [
+                {"group": group, "received": len(each), "twice": sum(number > 1 for number in each)}
+                for group, each in times.items()
+            ],
+            "left": left,
+            "seconds": round(time.monotonic() - started, 1),
+            "rebalances": rebalances,
+        }
 
     @contextmanager
     def _sending(self) -> Generator[OrderSender]:
@@ -290,7 +256,7 @@ class GroupsDemo:
         members.append(Member(name, group, self.options, self.observed))
         members[-1].start()
 
-    def _rebalanced(self) -> Sequence[Assignment]:
+    def _rebalanced(self) -> Sequence[dict[str, Any]]:
         """Wait until each partition is assigned and has delivered SHOWN messages since then."""
 
         def delivers() -> bool:
@@ -300,14 +266,10 @@ class GroupsDemo:
 
         return self.observed.wait_until(f"all partitions were assigned and delivered {SHOWN} messages", delivers)
 
-    def _wait_for_all(self, group: str, sent: int) -> Sequence[Assignment]:
+    def _wait_for_all(self, group: str, sent: int) -> Sequence[dict[str, Any]]:
         orders, all_of_them = self.observed.orders, plural(sent, "message")
         self.show(f"waiting until {group} has received {all_of_them}")
         return self.observed.wait_until(f"{group} received {all_of_them}", lambda: len(orders[group]) == sent)
-
-    def _total(self, group: str) -> GroupTotal:
-        times = self.observed.orders[group].values()
-        return GroupTotal(group=group, received=len(times), twice=sum(1 for number in times if number > 1))
 
 
 def is_settled(assigned: Mapping[str, Collection[int] | None]) -> bool:

@@ -1,43 +1,30 @@
 """The table totals of `tidegate demo`, from one snapshot, and the tables of `tidegate demo delivery`."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-
-from psycopg.rows import args_row
+from typing import Any
 
 from platform_defs.errors import BadInput
-from platform_defs.postgres.connection import Connection, connect, database_errors, lock_timeout, queries
+from platform_defs.postgres.connection import Connection, connect, database_errors, dict_rows, lock_timeout, queries
 
 SCHEMA = "tidegate_demo"
 _MADE = "made by tidegate demo delivery"  # the comment on it
 
 
-@dataclass(frozen=True)
-class DemoTotals:
-    """The totals of all that bank_transfers has ever read, whichever run sent it."""
-
-    messages: int
-    postings: int
-    dead_letters: int
-    accounts: int
-    balances_sum: Decimal | None  # None if there is no account
-    messages_per_second: int | None  # in the last batch; None if there is none
-
-    @property
-    def exact(self) -> bool:
-        """True if every message is two postings or one dead letter, and the postings sum to 0."""
-        return self.postings == 2 * (self.messages - self.dead_letters) and not self.balances_sum
-
-
-def read_totals(url: str) -> tuple[DemoTotals, Mapping[str, int]]:
-    """Return the totals, and the dead letters by reason, most first. Raises LedgerAway."""
+def read_totals(url: str) -> dict[str, Any]:
+    """Return the totals of all that bank_transfers has ever read, whichever run sent it, with the dead letters by
+    reason, most first. `exact`: every message is two postings or one dead letter, and the postings sum to 0. Without an
+    account, `balances_sum` is None; without a batch, `messages_per_second`. Raises LedgerAway.
+    """
     with database_errors(), closing(connect(url, "tidegate demo")) as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        with connection.cursor(row_factory=args_row(DemoTotals)) as cursor:
-            (totals,) = cursor.execute(queries()["demo_totals"]).fetchall()
-        return totals, dict(connection.execute(queries()["demo_reasons"]).fetchall())
+        (totals,) = dict_rows(connection, "demo_totals", {})
+        reasons = dict(connection.execute(queries()["demo_reasons"]).fetchall())
+    posted = 2 * (totals["messages"] - totals["dead_letters"])
+    exact = totals["postings"] == posted and not totals["balances_sum"]
+    return {**totals, "dead_letters_by_reason": reasons, "exact": exact}
 
 
 @dataclass(frozen=True)

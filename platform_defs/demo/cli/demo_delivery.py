@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
 from platform_defs.cli.signals import exiting_at_signals
-
-if TYPE_CHECKING:
-    from platform_defs.demo.delivery import DeliveryReport
 
 
 def delivery(
@@ -61,27 +59,21 @@ def delivery(
     with exiting_at_signals(), progress() as show:
         stack.up(show)
         report = DeliveryDemo(endpoints=connection(), seed=chosen, show=show, keep=keep).run()
-    print_answer(report.to_json(), lambda: _print(report, keep=keep), output)
-    if report.left or not all(one.as_promised for one in report.outcomes):
+    print_answer(report, lambda: _print(report, keep=keep), output)
+    if report["left"] or not all(one["as_promised"] for one in report["consumers"]):
         raise typer.Exit(1)
 
 
-def _print(report: DeliveryReport, *, keep: bool) -> None:
+def _print(report: Mapping[str, Any], *, keep: bool) -> None:
     from platform_defs.demo.delivery import TOPIC, name_of
     from platform_defs.demo.ledger import SCHEMA
 
-    columns = ("semantics", "crashes", "transfers", "lost", "duplicated", "sum of balances", "seconds")
-    rows = [
-        (
-            *(name_of(one.semantics), one.crashes, one.transfers, one.lost, one.duplicated),
-            *(one.balances_sum, one.seconds),
-        )
-        for one in report.outcomes
-    ]
+    counts = ("crashes", "transfers", "lost", "duplicated", "balances_sum", "seconds")
+    rows = [(name_of(one["semantics"]), *(one[count] for count in counts)) for one in report["consumers"]]
     print_line("")
-    print_table(columns, rows)
+    print_table(("semantics", *counts[:4], "sum of balances", "seconds"), rows)
     print_line("")
     print_line("lost: transfers with a missing posting. duplicated: transfers with a posting written twice.")
-    print_line(f"To repeat this run: tidegate demo delivery --seed {report.seed}")
+    print_line(f"To repeat this run: tidegate demo delivery --seed {report['seed']}")
     if keep:
         print_line(f"Kept until the next run: the topic {TOPIC}, and the schema {SCHEMA} in Postgres")

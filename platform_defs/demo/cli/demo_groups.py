@@ -1,18 +1,12 @@
 """`tidegate demo groups`: who reads which partition while consumers join and leave."""
 
-from __future__ import annotations
-
-from contextlib import closing
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
 from platform_defs.cli.signals import exiting_at_signals
-
-if TYPE_CHECKING:
-    from platform_defs.demo.groups import GroupsReport, Rebalance
 
 
 def groups(output: OutputOption = Output.human) -> None:
@@ -40,49 +34,38 @@ def groups(output: OutputOption = Output.human) -> None:
       left        what could not be deleted, and why, as sentences
       seconds     total duration
     """
-    from platform_defs.demo.groups import GroupsDemo, Rebalance
+    from platform_defs.demo.groups import GroupsDemo
     from platform_defs.settings.settings import settings
     from platform_defs.stack import stack
     from platform_defs.stack.endpoints import kafka_alone
 
-    found = list[Rebalance]()
+    def rebalanced(step: Mapping[str, Any]) -> None:
+        if output is Output.human:
+            _print_step(step)
+
     with exiting_at_signals(), progress() as show:
         if settings().embeds_kafka:
             stack.up(show)
-        with closing(GroupsDemo(options=kafka_alone(), show=show).run()) as steps:
-            for step in steps:
-                if not isinstance(step, Rebalance):
-                    _finish(step, found, output)
-                    continue
-                found.append(step)
-                if output is Output.human:
-                    _print(step)
+        report = GroupsDemo(options=kafka_alone(), show=show).run(rebalanced)
+    print_answer(report, lambda: _print(report), output)
+    if report["left"]:
+        raise typer.Exit(1)
 
 
-def _print(step: Rebalance) -> None:
+def _print_step(step: Mapping[str, Any]) -> None:
     rows = [
-        (one.consumer, "none (idle)" if one.idle else ", ".join(map(str, one.partitions)), one.received)
-        for one in step.consumers
+        (one["consumer"], "none (idle)" if one["idle"] else ", ".join(map(str, one["partitions"])), one["received"])
+        for one in step["consumers"]
     ]
-    print_line(f"{step.event} (group {step.group})")
+    print_line(f"{step['event']} (group {step['group']})")
     print_table(("consumer", "partitions", "messages since then"), rows)
     print_line("")
 
 
-def _finish(report: GroupsReport, found: list[Rebalance], output: Output) -> None:
-    if output is Output.json:
-        rebalances = [
-            {**asdict(step), "consumers": [{**asdict(one), "idle": one.idle} for one in step.consumers]}
-            for step in found
-        ]
-        print_json({**report.to_json(), "rebalances": rebalances})
-    else:
-        rows = [(one.group, report.sent, one.received, one.twice) for one in report.groups]
-        print_table(("group", "messages sent", "received", "received twice"), rows)
-        print_line("")
-        print_line(
-            "Each message goes to one consumer in every group: a queue within a group, publish and subscribe "
-            "across groups."
-        )
-    if report.left:
-        raise typer.Exit(1)
+def _print(report: Mapping[str, Any]) -> None:
+    rows = [(one["group"], report["sent"], one["received"], one["twice"]) for one in report["groups"]]
+    print_table(("group", "messages sent", "received", "received twice"), rows)
+    print_line("")
+    print_line(
+        "Each message goes to one consumer in every group: a queue within a group, publish and subscribe across groups."
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from platform_defs.demo.groups import AUDIT, BILLING, PARTITIONS, TOPIC, GroupsDemo, GroupsReport
+from platform_defs.demo.groups import AUDIT, BILLING, PARTITIONS, TOPIC, GroupsDemo
 from platform_defs.errors import TidegateError
 from tests.support.kafka.secured_kafka import ADMIN, SecuredKafka
 from tests.support.own_home import TIDEGATE
@@ -88,9 +88,8 @@ def test_the_rights_that_are_listed_are_enough_and_a_missing_one_is_named(world:
     admin = secured.world(world, ADMIN).admin()
     listed, asked = rights(), set[str]()
     with secured.granted(*listed):
-        *_, report = GroupsDemo(options=secured.options(), show=lambda _: None).run()
-        assert isinstance(report, GroupsReport)
-        assert report.left == []
+        report = GroupsDemo(options=secured.options(), show=lambda _: None).run(lambda _: None)
+        assert report["left"] == []
     with secured.granted("--operation Describe --group nobody"):
         while refused := refused_by(secured):
             lines = re.findall(r"kafka-acls.sh (.*?)(?= &&| \(docs|$)", refused)
@@ -117,8 +116,7 @@ def rights() -> list[str]:
 def refused_by(secured: SecuredKafka) -> str | None:
     """Return the demo's report of a missing right, during its run or in its clean-up."""
     try:
-        *_, report = GroupsDemo(options=secured.options(), show=lambda _: None).run()
+        report = GroupsDemo(options=secured.options(), show=lambda _: None).run(lambda _: None)
     except TidegateError as error:
         return str(error)
-    assert isinstance(report, GroupsReport)
-    return " ".join(report.left)
+    return " ".join(report["left"])
