@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
-from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from platform_defs.cli.options import AnyPipelinesArgument
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table
@@ -67,7 +65,7 @@ def lag(
     if len(named) == 1:
         systems = open_systems()
         (item,) = _lags(named, systems.ledger, systems.broker.describe)
-        print_answer(asdict(item), lambda: _print_one(item), output)
+        print_answer(item, lambda: _print_one(item), output)
         return
     contracts, systems = Contracts(tuple(named), ()) if named else read_contracts(), open_systems()
     found = _lags(contracts.good, systems.ledger, partial(_described, systems.broker))
@@ -76,49 +74,13 @@ def lag(
         for item in contracts.broken
         for at in (item.error,)
     ]
-    document = {"pipelines": [asdict(item) for item in found], "broken": broken}
+    document = {"pipelines": found, "broken": broken}
     print_answer(document, lambda: _print_all(found, contracts.broken), output)
-
-
-@dataclass(frozen=True)
-class PartitionLag:
-    """One partition; `position`, `batch_id` and `committed_at` are None until a batch has read it."""
-
-    partition: int
-    position: int | None
-    end: int
-    lag: int
-    batch_id: int | None
-    committed_at: datetime | None
-    deleted: int = 0
-
-
-@dataclass(frozen=True)
-class PipelineLag:
-    """One pipeline; `lag` and `deleted` are None, and there are no partitions, while the topic does not exist or was
-    created again since it was read.
-    """
-
-    pipeline: str
-    topic: str
-    state: str
-    halt_code: str | None
-    running: bool
-    backed_off: bool
-    lag: int | None
-    retry_at: datetime | None = None
-    last_error: str | None = None
-    topic_recreated: bool = False
-    lineage_waiting: int = 0
-    lineage_given_up: int = 0
-    lineage_problem: str | None = None
-    deleted: int | None = None
-    partitions: tuple[PartitionLag, ...] = ()
 
 
 def _lags(
     contracts: Sequence[Contract], ledger: Ledger, describe: Callable[[str], TopicView | None]
-) -> list[PipelineLag]:
+) -> list[dict[str, Any]]:
     """Return the lag of each pipeline, from the ledger first, then the broker: no position is beyond the end that is
     shown with it.
     """
@@ -137,46 +99,46 @@ def _lag(
     at: Mapping[int, PipelineProgress],
     lineage: LineageBacklog | None,
     view: TopicView | None,
-) -> PipelineLag:
+) -> dict[str, Any]:
     from platform_defs.contract.redaction import stored_error
 
     recreated = view is not None and any(item.topic_id != view.topic_id for item in at.values())
     shown = None if recreated else view
-    partitions = tuple(
+    partitions = [
         _partition(number, held, at.get(number), added=bool(at))
         for number, held in sorted(shown.partitions.items() if shown else ())
-    )
-    return PipelineLag(
-        contract.pipeline,
-        contract.topic,
-        state=status.state,
-        halt_code=status.halt_code,
-        running=status.held,
-        backed_off=status.backed_off,
-        lag=sum(item.lag for item in partitions) if shown else None,
-        retry_at=status.retry_at if status.backed_off else None,
-        last_error=stored_error(contract, status.last_error, status.last_error_hides),
-        topic_recreated=recreated,
-        lineage_waiting=lineage.waiting if lineage else 0,
-        lineage_given_up=lineage.given_up if lineage else 0,
-        lineage_problem=lineage.problem if lineage else None,
-        deleted=sum(item.deleted for item in partitions) if shown else None,
-        partitions=partitions,
-    )
+    ]
+    return {
+        "pipeline": contract.pipeline,
+        "topic": contract.topic,
+        "state": status.state,
+        "halt_code": status.halt_code,
+        "running": status.held,
+        "backed_off": status.backed_off,
+        "lag": sum(item["lag"] for item in partitions) if shown else None,
+        "retry_at": status.retry_at if status.backed_off else None,
+        "last_error": stored_error(contract, status.last_error, status.last_error_hides),
+        "topic_recreated": recreated,
+        "lineage_waiting": lineage.waiting if lineage else 0,
+        "lineage_given_up": lineage.given_up if lineage else 0,
+        "lineage_problem": lineage.problem if lineage else None,
+        "deleted": sum(item["deleted"] for item in partitions) if shown else None,
+        "partitions": partitions,
+    }
 
 
-def _partition(number: int, held: PartitionView, at: PipelineProgress | None, *, added: bool) -> PartitionLag:
+def _partition(number: int, held: PartitionView, at: PipelineProgress | None, *, added: bool) -> dict[str, Any]:
     """Return the lag of a partition. `added`: one without a position is read from 0, as others were read before."""
     position = at.next_offset if at else None
-    return PartitionLag(
-        partition=number,
-        position=position,
-        end=held.end,
-        lag=held.unread(position),
-        batch_id=at.batch_id if at else None,
-        committed_at=at.committed_at if at else None,
-        deleted=held.deleted(0 if position is None and added else position),
-    )
+    return {
+        "partition": number,
+        "position": position,
+        "end": held.end,
+        "lag": held.unread(position),
+        "batch_id": at.batch_id if at else None,
+        "committed_at": at.committed_at if at else None,
+        "deleted": held.deleted(0 if position is None and added else position),
+    }
 
 
 def _described(broker: KafkaBroker, topic: str) -> TopicView | None:
@@ -186,7 +148,7 @@ def _described(broker: KafkaBroker, topic: str) -> TopicView | None:
     return None
 
 
-def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -> None:
+def _print_all(found: Sequence[Mapping[str, Any]], broken: Sequence[BrokenContract]) -> None:
     for item in found:
         _print_one(item)
     for item in broken:
@@ -198,55 +160,56 @@ def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -
         )
 
 
-def _print_one(item: PipelineLag) -> None:
+def _print_one(item: Mapping[str, Any]) -> None:
     print_line(_sentence(item))
-    if item.last_error and item.state != "halted":
-        print_line(f"  the last run failed: {item.last_error}")
-    if item.deleted:
+    if item["last_error"] and item["state"] != "halted":
+        print_line(f"  the last run failed: {item['last_error']}")
+    if item["deleted"]:
         print_line(f"  {_deleted(item)}")
     if message := _lineage(item):
         print_line(f"  {message}")
-    if item.partitions:
-        names = [field.name for field in fields(PartitionLag)]
-        rows = [[getattr(part, name) for name in names] for part in item.partitions]
-        print_table([name.replace("_", " ") for name in names], rows)
+    if item["partitions"]:
+        names = [name.replace("_", " ") for name in item["partitions"][0]]
+        print_table(names, [[*part.values()] for part in item["partitions"]])
 
 
-def _deleted(item: PipelineLag) -> str:
+def _deleted(item: Mapping[str, Any]) -> str:
     """Return where messages were deleted before they were read, and what follows."""
     spans = [
-        PartitionSpan(part.partition, (part.position or 0), (part.position or 0) + part.deleted)
-        for part in item.partitions
-        if part.deleted
+        PartitionSpan(part["partition"], part["position"] or 0, (part["position"] or 0) + part["deleted"])
+        for part in item["partitions"]
+        if part["deleted"]
     ]
-    count = item.deleted or 0
+    count = item["deleted"] or 0
     were = noun_for(count, "was deleted before it could be read:", "were deleted before they could be read:")
     count_as_lag = noun_for(count, "It does not count as lag", "They do not count as lag")
-    then = "" if item.state == "halted" else " The next batch halts the pipeline."
+    then = "" if item["state"] == "halted" else " The next batch halts the pipeline."
     return (
         f"{plural(count, 'unread offset')} {were} {spell(spans)}. {count_as_lag}.{then} To see what to do: tidegate "
-        f"resolve {item.pipeline}"
+        f"resolve {item['pipeline']}"
     )
 
 
-def _lineage(item: PipelineLag) -> str:
+def _lineage(item: Mapping[str, Any]) -> str:
     """Return what prevents lineage events from being sent; empty if the next run will send them."""
-    waiting, lost = item.lineage_waiting, item.lineage_given_up
-    if not lost and not item.lineage_problem:
+    waiting, lost = item["lineage_waiting"], item["lineage_given_up"]
+    if not lost and not item["lineage_problem"]:
         return ""
     waits = f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent" if waiting else ""
     rejected = f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} rejected and will not be sent"
     messages = ", ".join(filter(None, (waits, rejected if lost else "")))
-    return messages + (f": {item.lineage_problem}" if item.lineage_problem else "")
+    return messages + (f": {item['lineage_problem']}" if item["lineage_problem"] else "")
 
 
-def _sentence(item: PipelineLag) -> str:
-    halted = f"HALTED ({item.halt_code}; to see how to resolve it: tidegate resolve {item.pipeline})"
-    state = halted if item.state == "halted" else "running" if item.running else "active"
-    if item.topic_recreated:
-        then = "" if item.state == "halted" else f" The next run halts. Then run: tidegate resolve {item.pipeline}"
-        return f"{item.pipeline}: topic {item.topic} was recreated since it was read, {state}.{then}"
-    if item.lag is None:
-        return f"{item.pipeline}: topic {item.topic} does not exist (to create it: tidegate topics apply)"
-    waits = f", waiting to retry at {item.retry_at.isoformat(' ', 'seconds')}" if item.retry_at else ""
-    return f"{item.pipeline}: {plural(item.lag, 'message')} behind {item.topic}, {state}{waits}"
+def _sentence(item: Mapping[str, Any]) -> str:
+    halted = f"HALTED ({item['halt_code']}; to see how to resolve it: tidegate resolve {item['pipeline']})"
+    state = halted if item["state"] == "halted" else "running" if item["running"] else "active"
+    if item["topic_recreated"]:
+        then = (
+            "" if item["state"] == "halted" else f" The next run halts. Then run: tidegate resolve {item['pipeline']}"
+        )
+        return f"{item['pipeline']}: topic {item['topic']} was recreated since it was read, {state}.{then}"
+    if item["lag"] is None:
+        return f"{item['pipeline']}: topic {item['topic']} does not exist (to create it: tidegate topics apply)"
+    waits = f", waiting to retry at {item['retry_at'].isoformat(' ', 'seconds')}" if item["retry_at"] else ""
+    return f"{item['pipeline']}: {plural(item['lag'], 'message')} behind {item['topic']}, {state}{waits}"
