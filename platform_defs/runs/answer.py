@@ -22,28 +22,6 @@ BLOCKED = "the waiting partitions are read once an open transaction in the older
 
 
 @dataclass(frozen=True)
-class PlannedHalt:
-    """The reason why the pipeline is halted, or will be by its next run; `detail` as the ledger keeps it."""
-
-    code: str
-    reason: str
-    message: str
-    detail: Mapping[str, Any]
-    command: str
-
-
-@dataclass(frozen=True)
-class LogChange:
-    """The log of a halted pipeline, if it would halt the pipeline as well by now: the halt's code, reason and detail.
-    Without a code, `reason` is why that is not known.
-    """
-
-    code: str | None
-    reason: str
-    detail: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True)
 class PlannedContract:
     """The contract whose limits and tables are shown: of the `ledger` while a run works by it, or else of the `file`.
     `in_ledger`: the version that the last run worked by; None before the first. `differs`: the file has other rules,
@@ -57,44 +35,14 @@ class PlannedContract:
 
 
 @dataclass(frozen=True)
-class PlannedBatch:
-    """The next batch. `again`: its offsets are fixed, and it will be read again under its `batch_id`. `ranges`: each is
-    read by one task; partition, from_offset, until_offset (not included), and the number of offsets.
-    """
-
-    batch_id: int | None
-    again: bool
-    offsets: int
-    tasks: int
-    ranges: list[dict[str, int]]
-
-
-@dataclass(frozen=True)
-class ComparedTransform:
-    """The comparison of the rows of the transform in `file` on a sample. `row_local` is None while unknown; `found` is
-    the reason, or how much was compared.
-    """
-
-    file: str
-    row_local: bool | None
-    found: str
-
-
-@dataclass(frozen=True)
-class ChangedTransform:
-    """A transform that differs from the one that made the rows of `batch_id`, the newest batch. `files`: its own file
-    and its imports from the project, one of which has changed. `next_batch`: the consequence, as a sentence.
-    """
-
-    files: list[str]
-    batch_id: int
-    change: str  # added, changed or removed
-    next_batch: str
-
-
-@dataclass(frozen=True)
 class PlanAnswer:
-    """The answer. `batch`, `lag` and `left` are None if the pipeline is halted, or would be."""
+    """The answer: the document of `tidegate plan -o json` (runs/cli.py). `batch`, `lag` and `left` are None if the
+    pipeline is halted, or would be.
+
+    `halt` is why it is halted, or will be by its next run. `log` is that of a halted pipeline, if it would halt the
+    pipeline as well by now; without a code, its reason is why that is not known. The offsets of a batch to read `again`
+    are fixed; each of its ranges is read by one task.
+    """
 
     pipeline: str
     topic: str
@@ -103,18 +51,18 @@ class PlanAnswer:
     contract: PlannedContract
     dead_letters: Mapping[str, Any]  # above which the pipeline halts: share, minimum, accepted, rule
     tables: list[dict[str, str]]  # table, disposition, how
-    halt: PlannedHalt | None = None
-    log: LogChange | None = None
+    halt: Mapping[str, Any] | None = None  # code, reason, message, detail (as the ledger keeps it), command
+    log: Mapping[str, Any] | None = None  # code, reason, detail
     held_by: Mapping[str, str | None] | None = None  # the run in progress: run_id (null: Dagster did not start it)
     backed_off_until: datetime | None = None
-    batch: PlannedBatch | None = None
+    batch: Mapping[str, Any] | None = None  # batch_id, again, offsets, tasks, ranges
     nothing: str | None = None
     added: list[dict[str, int]] = field(default_factory=list[dict[str, int]])  # new partitions: partition, next_offset
     waiting: list[int] = field(default_factory=list[int])
     lag: int | None = None
     left: int | None = None
-    transform: ComparedTransform | None = None
-    changed: ChangedTransform | None = None
+    transform: Mapping[str, Any] | None = None  # compared on a sample: file, row_local, found (why, or how much)
+    changed: Mapping[str, Any] | None = None  # as of `changed_transform`
     explanation: dict[str, Any] | None = None  # steps in sentences (step, name, does), and Spark's plan of the job
 
     def to_json(self) -> dict[str, Any]:
@@ -155,15 +103,17 @@ AS_THEY_ARE = "The next batch writes the messages as they are."
 EARLIER_ROWS = "Rows of earlier batches stay as they are; tidegate replay rebuilds them."
 
 
-def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[str]) -> ChangedTransform | None:
+def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[str]) -> dict[str, Any] | None:
     """Return how the transform differs from that of the newest batch. `newest`: its id and the digest of its transform,
-    as `Ledger.newest_transform` returns it. `digest`: of the current transform, empty without one.
+    as `Ledger.newest_transform` returns it. `digest`: of the current transform, empty without one. `files`: its own
+    file and its imports from the project, one of which has changed.
     """
     if newest is None or newest[1] == digest:
         return None
     batch_id, before = newest
     change = "changed" if before and digest else "added" if digest else "removed"
-    return ChangedTransform(files, batch_id, change, f"{COMPARED_FIRST if digest else AS_THEY_ARE} {EARLIER_ROWS}")
+    next_batch = f"{COMPARED_FIRST if digest else AS_THEY_ARE} {EARLIER_ROWS}"
+    return {"files": files, "batch_id": batch_id, "change": change, "next_batch": next_batch}
 
 
 def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
@@ -173,7 +123,8 @@ def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
         f"it: {halt.command}"
     )
     message = str(halt) if answer.state == "halted" else coming
-    return replace(answer, halt=PlannedHalt(halt.code, halt.reason, message, halt.detail.to_json(), halt.command))
+    shown = {"code": halt.code, "reason": halt.reason, "message": message}
+    return replace(answer, halt={**shown, "detail": halt.detail.to_json(), "command": halt.command})
 
 
 def with_plan(answer: PlanAnswer, planned: BatchPlan) -> PlanAnswer:
@@ -182,8 +133,13 @@ def with_plan(answer: PlanAnswer, planned: BatchPlan) -> PlanAnswer:
     if planned.ranges:
         places = ("partition", "from_offset", "until_offset")
         ranges = [{**{name: getattr(item, name) for name in places}, "offsets": len(item)} for item in planned.ranges]
-        batch_id = pending.batch_id if pending else None
-        batch = PlannedBatch(batch_id, pending is not None, planned.offsets, tasks_for(planned.ranges), ranges)
+        batch = {
+            "batch_id": pending.batch_id if pending else None,
+            "again": pending is not None,
+            "offsets": planned.offsets,
+            "tasks": tasks_for(planned.ranges),
+            "ranges": ranges,
+        }
     return replace(
         answer,
         batch=batch,
@@ -200,7 +156,7 @@ def contract_sentence(answer: PlanAnswer) -> str | None:
     versions = answer.contract
     if not versions.differs:
         return None
-    batch = answer.batch.batch_id if answer.batch and answer.batch.again else None
+    batch = answer.batch["batch_id"] if answer.batch and answer.batch["again"] else None
     if versions.source == "ledger":
         reads = f"reads batch {batch} under" if batch else "works by"
         return (
@@ -218,19 +174,18 @@ def log_sentence(answer: PlanAnswer) -> str | None:
     """Return what has happened to the log of a halted pipeline since; None if nothing has."""
     if (since := answer.log) is None:
         return None
-    if since.code is None:
-        return f"Whether the log still has the next messages could not be checked: {since.reason}"
-    return (
-        f"Since the halt, the log has changed ({since.code}): {since.reason} tidegate resolve takes this into account."
-    )
+    code, reason = since["code"], since["reason"]
+    if code is None:
+        return f"Whether the log still has the next messages could not be checked: {reason}"
+    return f"Since the halt, the log has changed ({code}): {reason} tidegate resolve takes this into account."
 
 
-def changed_sentence(changed: ChangedTransform) -> str:
+def changed_sentence(changed: Mapping[str, Any]) -> str:
     """Return a sentence with the file of a transform that has changed, and its imports, one of which may have."""
-    own, *imported = changed.files
+    own, *imported = changed["files"]
     which = f"{own}, or a file that it imports ({', '.join(imported)})," if imported else own
-    verb = {"changed": "has changed", "added": "was added", "removed": "was removed"}[changed.change]
-    return f"{which} {verb} since batch {changed.batch_id}."
+    verb = {"changed": "has changed", "added": "was added", "removed": "was removed"}[changed["change"]]
+    return f"{which} {verb} since batch {changed['batch_id']}."
 
 
 def sentence(answer: PlanAnswer) -> str:
@@ -239,8 +194,8 @@ def sentence(answer: PlanAnswer) -> str:
         halted = answer.state == "halted"
         when = "halted" if halted else "will halt on its next run"
         how = "To see how to resolve it" if halted else "After that, to see how to resolve it"
-        return f"{when} ({halt.code}): {halt.reason} {how}: {halt.command}"
+        return f"{when} ({halt['code']}): {halt['reason']} {how}: {halt['command']}"
     if (batch := answer.batch) is None:
         return f"nothing to read: {answer.nothing}."
-    what = f"batch {batch.batch_id}, read again: " if batch.again else "next batch: "
-    return f"{what}{plural(batch.offsets, 'offset')} of {answer.topic} in {plural(batch.tasks, 'task')}"
+    what = f"batch {batch['batch_id']}, read again: " if batch["again"] else "next batch: "
+    return f"{what}{plural(batch['offsets'], 'offset')} of {answer.topic} in {plural(batch['tasks'], 'task')}"

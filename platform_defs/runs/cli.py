@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,9 +14,6 @@ from platform_defs.cli.output import Output, OutputOption, print_each, print_fie
 from platform_defs.errors import BadInput, Halt, LedgerMissing, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.runs.answer import (
-    ChangedTransform,
-    ComparedTransform,
-    LogChange,
     PlanAnswer,
     PlannedContract,
     changed_sentence,
@@ -152,7 +148,7 @@ def _contract_in_use(contract: Contract, status: PipelineStatus, systems: System
     return planned, in_ledger if source == "ledger" else contract
 
 
-def _log_change(contract: Contract, found: StatusAndPositions, systems: Systems) -> LogChange | None:
+def _log_change(contract: Contract, found: StatusAndPositions, systems: Systems) -> dict[str, Any] | None:
     """Return the halt that a halted pipeline's log would cause by now; None if none, or the same."""
     from platform_defs.engine.plan.topic_view import describe_with_halt
 
@@ -160,13 +156,13 @@ def _log_change(contract: Contract, found: StatusAndPositions, systems: Systems)
     try:
         _, halt = describe_with_halt(systems.broker, contract, found.positions, status.pending)
     except TidegateError as error:
-        return LogChange(None, str(error))
+        return {"code": None, "reason": str(error), "detail": {}}
     if halt is None or (halt.code, halt.detail.to_json()) == (status.halt_code, status.halt_detail):
         return None
-    return LogChange(halt.code, halt.reason, halt.detail.to_json())
+    return {"code": halt.code, "reason": halt.reason, "detail": halt.detail.to_json()}
 
 
-def _changed(contract: Contract) -> ChangedTransform | None:
+def _changed(contract: Contract) -> dict[str, Any] | None:
     """Compare the transform's digest with that of the newest batch, without Spark. Raises BadInput for a transform that
     cannot be imported.
     """
@@ -210,7 +206,8 @@ def _with_transform_test(
     if pipeline.transform is not None:
         known = systems.ledger.overview([contract.pipeline])[contract.pipeline].status.row_local
         if known == comparison_key(pipeline):
-            answer = replace(answer, transform=ComparedTransform(transform_file(pipeline), True, COMPARED))
+            compared = {"file": transform_file(pipeline), "row_local": True, "found": COMPARED}
+            answer = replace(answer, transform=compared)
     untried = pipeline.transform is not None and answer.transform is None
     if explained_by is None and not untried:
         return answer
@@ -231,15 +228,17 @@ def _with_transform_test(
     return answer
 
 
-def _compared(spark: SparkSession, pipeline: Pipeline, source: KafkaSource, planned: BatchPlan) -> ComparedTransform:
-    """Compare the transform on a sample. Raises BadInput if it is not row-local."""
+def _compared(spark: SparkSession, pipeline: Pipeline, source: KafkaSource, planned: BatchPlan) -> dict[str, Any]:
+    """Compare the transform on a sample; `row_local` is None while unknown. Raises BadInput if it is not row-local."""
     from platform_defs.engine.job.keep_nothing import Nowhere
     from platform_defs.engine.job.row_local import ENOUGH, compare, sample
     from platform_defs.engine.job.transform import transform_file
     from platform_defs.engine.task.task import TaskWork
     from platform_defs.errors import TransformFailed
 
-    answer = partial(ComparedTransform, transform_file(pipeline))
+    def answer(row_local: bool | None, found: str) -> dict[str, Any]:
+        return {"file": transform_file(pipeline), "row_local": row_local, "found": found}
+
     if pipeline.contract.wire.framed:
         return answer(
             None, "the messages use registry schemas, which only a run may record; the first batch tests the transform"
@@ -268,17 +267,17 @@ def _show(answer: PlanAnswer) -> None:
     if message := contract_sentence(answer):
         print_line(message)
     if answer.halt:
-        print_halt_detail(answer.halt.detail)
+        print_halt_detail(answer.halt["detail"])
         if message := log_sentence(answer):
             print_line(message)
         return
     if answer.changed:
-        print_line(f"{changed_sentence(answer.changed)} {answer.changed.next_batch}")
+        print_line(f"{changed_sentence(answer.changed)} {answer.changed['next_batch']}")
     if answer.batch:
-        names = [name.replace("_", " ") for name in answer.batch.ranges[0]]
-        print_table(names, [[*item.values()] for item in answer.batch.ranges])
+        ranges = answer.batch["ranges"]
+        print_table([name.replace("_", " ") for name in ranges[0]], [[*item.values()] for item in ranges])
     transform = answer.transform
-    known = "row-local" if transform and transform.row_local else "not yet known to be row-local"
+    known = "row-local" if transform and transform["row_local"] else "not yet known to be row-local"
     added = ", ".join(f"partition {item['partition']} from {item['next_offset']}" for item in answer.added)
     print_fields(
         {
@@ -286,7 +285,7 @@ def _show(answer: PlanAnswer) -> None:
             "added": added or None,
             "waiting": ", ".join(f"partition {number}" for number in answer.waiting) or None,
             "dead letters": answer.dead_letters["rule"],
-            "transform": transform and f"{transform.file}: {known}: {transform.found}",
+            "transform": transform and f"{transform['file']}: {known}: {transform['found']}",
             **{item["table"]: f"{item['disposition']}: {item['how']}" for item in answer.tables},
         }
     )
