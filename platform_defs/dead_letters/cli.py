@@ -78,7 +78,13 @@ def _list(pipeline: str, reason: str | None, limit: int | None, output: Output) 
     print_line(f"{pipeline} has {plural(total, 'dead letter')}" + (f" of class {reason}" if reason else ""))
     if total and reason is None and limit is None:
         examples = _redacted(contract, ledger.dead_letter_examples(pipeline))
-        _print_by_reason(counts, examples)
+        newest = {(item.stage, item.error_class, item.status): item for item in examples}
+        rows = list[tuple[Any, ...]]()
+        for count in counts:
+            item = newest.get((count.stage, count.error_class, count.status))  # pruned ones have none
+            place = (item.field, item.partition, item.offset, item.error_message) if item else (None,) * 4
+            rows.append((count.stage, count.error_class, count.status, count.messages, *place))
+        print_table(["stage", "reason", "status", "messages", "field", "partition", "offset", "example"], rows)
         if examples:
             print_line(f"To list messages: tidegate dlq list {pipeline} --reason {examples[0].error_class}")
     elif total:
@@ -110,17 +116,6 @@ def _count_all(reason: str | None, output: Output) -> None:
 def _counted(pipeline: str, counts: Sequence[DeadLetterCount]) -> dict[str, Any]:
     total = sum(count.messages for count in counts)
     return {"pipeline": pipeline, "dead_letters": total, "by_reason": [asdict(count) for count in counts]}
-
-
-def _print_by_reason(counts: Sequence[DeadLetterCount], examples: Sequence[DeadLetterLine]) -> None:
-    """Print the number of dead letters by reason, each with the newest; pruned ones have none."""
-    newest = {(item.stage, item.error_class, item.status): item for item in examples}
-    rows = list[tuple[Any, ...]]()
-    for count in counts:
-        item = newest.get((count.stage, count.error_class, count.status))
-        place = (item.field, item.partition, item.offset, item.error_message) if item else (None,) * 4
-        rows.append((count.stage, count.error_class, count.status, count.messages, *place))
-    print_table(["stage", "reason", "status", "messages", "field", "partition", "offset", "example"], rows)
 
 
 def _print_messages(found: Sequence[DeadLetterLine], total: int) -> None:
