@@ -197,7 +197,7 @@ class Producer:
             self._unsent.abort(error)
 
     def note(self, offsets: Sequence[TopicPartition], group: str, member: object) -> None:
-        """Commit a group's offsets in the open transaction (producers/marker.py)."""
+        """Commit a group's offsets in the open transaction (producers/written_topics.py)."""
         self._transactions.add_offsets(offsets, group, member)
 
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:

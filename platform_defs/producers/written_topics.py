@@ -2,23 +2,39 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
+from confluent_kafka import KafkaException, TopicPartition
 from dagster._core.storage.tags import ROOT_RUN_ID_TAG
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.errors import BadInput, ProducerBroken, ProducerFenced, Retryable, TidegateError, TransactionAborted
+from platform_defs.errors import (
+    BadInput,
+    BrokerAway,
+    ProducerBroken,
+    ProducerFenced,
+    Retryable,
+    TidegateError,
+    TransactionAborted,
+)
 from platform_defs.errors.words import plural
 from platform_defs.groups.own_groups import record_group
+from platform_defs.kafka.client.connection_log import NO_LOG
+from platform_defs.kafka.client.reader import Reader
+from platform_defs.kafka.client.refusals import refusal, refusing
+from platform_defs.kafka.client.rights import Right
 from platform_defs.producers.dagster_resource import KafkaProducerResource
-from platform_defs.producers.marker import Marker
 from platform_defs.producers.message import Delivered, Message
+from platform_defs.producers.producer import Producer
 from platform_defs.stack.endpoints import connection
 from platform_defs.topics.dagster.assets import Topic, topic_spec
 
 Messages = Callable[[dg.AssetExecutionContext], Iterable[Message]]
 TRANSACTIONAL = "transactional"
+ANSWER = 30.0  # seconds that Kafka may take to return a note
 RUNS = 50  # named in a note: a note has 4,096 bytes at most (offset.metadata.max.bytes of a broker), a run up to 70
 
 
@@ -88,8 +104,14 @@ def _write(
     """
     endpoints, name = connection(), _name(context, contract)
     chosen = contract.producing.chosen(TRANSACTIONAL, endpoints.librdkafka)
-    ranges = Ranges()
-    producer = resource.producer(contract.topic, name, chosen, ranges.add)
+    ranges = dict[int, tuple[int, int]]()  # first and last offset by partition; others' messages may be in between
+
+    def delivered(_: Message, report: Delivered | TidegateError) -> None:
+        if isinstance(report, Delivered) and report.offset is not None:
+            first, last = ranges.get(report.partition, (report.offset, report.offset))
+            ranges[report.partition] = min(first, report.offset), max(last, report.offset)
+
+    producer = resource.producer(contract.topic, name, chosen, delivered)
     marker = Marker(endpoints.kafka_options(), name, contract.topic)
     with producer.transaction():
         earlier = written_by(note := marker.read(), _root(context))
@@ -102,7 +124,8 @@ def _write(
     if earlier is not None:
         context.log.info(f"an earlier try of this run wrote its {plural(earlier, 'message')}, so nothing was sent")
         return {"preset": TRANSACTIONAL, "messages": earlier, "written": "by an earlier try of this run"}
-    return {"preset": TRANSACTIONAL, "messages": producer.counts.delivered, "written": "now", **ranges.metadata()}
+    offsets = {f"offsets_{number}": f"{first} to {last}" for number, (first, last) in sorted(ranges.items())}
+    return {"preset": TRANSACTIONAL, "messages": producer.counts.delivered, "written": "now", **offsets}
 
 
 def written_by(note: str | None, run: str) -> int | None:
@@ -144,17 +167,61 @@ def _name(context: dg.AssetExecutionContext, contract: Contract) -> str:
     return f"{name}.{keys.start}" if keys.start == keys.end else f"{name}.{keys.start}...{keys.end}"
 
 
-class Ranges:
-    """The offsets of delivered messages, by partition."""
+@dataclass(frozen=True)
+class Marker:
+    """A note of `group` about `topic` that Kafka keeps with a transaction: it exists only if the transaction was
+    committed. `options` are librdkafka's, with `bootstrap.servers`.
 
-    def __init__(self) -> None:
-        self._found: dict[int, tuple[int, int]] = {}
+    It is the committed offset of its own consumer group, which has no readers: `TxnOffsetCommit` puts it into the
+    transaction of the messages, and no topic gets an extra record. Brokers forget it a week after it was written
+    (offsets.retention.minutes).
+    """
 
-    def add(self, _message: Message, report: Delivered | TidegateError) -> None:
-        if isinstance(report, Delivered) and report.offset is not None:
-            first, last = self._found.get(report.partition, (report.offset, report.offset))
-            self._found[report.partition] = min(first, report.offset), max(last, report.offset)
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
+    group: str
+    topic: str
 
-    def metadata(self) -> Mapping[str, str]:
-        """Return the first and last offset of each partition; other producers' messages may be between them."""
-        return {f"offsets_{number}": f"{first} to {last}" for number, (first, last) in sorted(self._found.items())}
+    def read(self) -> str | None:
+        """Return the note of the last committed transaction. Raises BrokerAway, BadInput without the right."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(BrokerAway),  # a coordinator that moves, or was just elected
+            stop=stop_after_delay(ANSWER),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
+            reraise=True,
+        )
+        client = self._client()
+        try:
+            return retrying(self._read, client)
+        finally:
+            client.close()
+
+    def write(self, producer: Producer, note: str, messages: int) -> None:
+        """Write the note in the transaction of `producer`. `messages` is what tools show as the group's offset."""
+        client = self._client()
+        try:
+            at = [TopicPartition(self.topic, 0, messages, note)]
+            producer.note(at, self.group, client.consumer_group_metadata())
+        finally:
+            client.close()
+
+    def _read(self, client: Any) -> str | None:
+        try:
+            (found,) = client.committed([TopicPartition(self.topic, 0)], timeout=ANSWER / 3)
+        except KafkaException as error:
+            # The reason arrives separately: for a hidden group, as a message's error.
+            message = client.poll(0)
+            reason = (message and message.error()) or client.connection_log.denied or error.args[0]
+            needed = (Right("group", self.group, ("Read",)), Right("topic", self.topic, ("Read",)))
+            away = (
+                f"could not find out from Kafka at {self.options['bootstrap.servers']} whether this run has already "
+                f"written to {self.topic}: {reason.str()}. Nothing was sent"
+            )
+            refused = refusal(reason, f"to read the offsets of group {self.group}", needed, self.options)
+            raise refused or BrokerAway(away) from error
+        return None if found.offset < 0 else found.metadata
+
+    def _client(self) -> Any:
+        """Return a consumer that never joins its group."""
+        with refusing("a client for committed offsets", self.options):
+            conf = {**NO_LOG, **self.options, "group.id": self.group, "enable.auto.commit": False}
+            return Reader(conf)

@@ -28,9 +28,9 @@ from platform_defs.kafka.topic_views import KafkaTopics
 from platform_defs.messages.chosen_topic import ChosenTopic
 from platform_defs.messages.peek import Peek, Start, filter_of
 from platform_defs.offsets import OffsetRange
-from platform_defs.producers.marker import Marker
 from platform_defs.producers.message import Message
 from platform_defs.producers.producer import Producer
+from platform_defs.producers.written_topics import Marker
 from platform_defs.topics.admin import TopicAdmin
 from platform_defs.topics.describe import TopicLook
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Value
