@@ -3,15 +3,18 @@
 import base64
 import json
 import zlib
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from platform_defs.errors import NotDelivered
 from platform_defs.producers.message import ID, Message
 from platform_defs.producers.outcomes import Outcome
 
+MAX_BYTES = 16_000_000  # of messages' content, that are in memory at once
+Sized = TypeVar("Sized")
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -109,6 +112,19 @@ class UnsentMessage:
             *(part for name, value in self.headers for part in (name.encode("utf-8", "surrogatepass"), value)),
         )
         return sum(len(part) for part in parts if part is not None)
+
+
+def in_portions(items: Iterable[Sized], most: int, size: Callable[[Sized], int]) -> Generator[list[Sized]]:
+    """Yield the items in lists of at most `most`, with at most MAX_BYTES of content unless one item has more."""
+    portion, total = list[Sized](), 0
+    for item in items:
+        if portion and (len(portion) == most or total + size(item) > MAX_BYTES):
+            yield portion
+            portion, total = [], 0
+        portion.append(item)
+        total += size(item)
+    if portion:
+        yield portion
 
 
 def to_line(message: UnsentMessage) -> bytes:

@@ -24,7 +24,7 @@ from platform_defs.producers.outcomes import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from platform_defs.producers.unsent.ledger import UnsentCount, UnsentLedger, UnsentLine
+    from platform_defs.producers.unsent.ledger import UnsentCount, UnsentLedger
     from platform_defs.producers.unsent.resend import Resending, Resent
 
 
@@ -64,20 +64,17 @@ def _list(pipeline: str, reason: str | None, outcome: Outcome | None, limit: int
     found = ledger.lines(pipeline, reason, outcome, limit)
     still_open = sum(count.messages for count in counts if count.status == "open")
     if output is Output.json:
-        by_reason, messages = [asdict(count) for count in counts], [asdict(item) for item in found]
-        return {"pipeline": pipeline, "unsent": still_open, "by_reason": by_reason, "messages": messages}
+        by_reason = [asdict(count) for count in counts]
+        return {"pipeline": pipeline, "unsent": still_open, "by_reason": by_reason, "messages": found}
     print_line(f"{pipeline} has {plural(still_open, 'message that was', 'messages that were')} not delivered")
     if counts:
         heads = ["topic", "outcome", "error", "status", "messages"]
         print_table(heads, [(c.topic, c.outcome, c.error_name, c.status, c.messages) for c in counts])
         heads = ["id", "partition", "outcome", "error", "failed at", "tries", "bytes", "status"]
-        print_table(heads, list(map(_row, found)))
+        names = ("unsent_id", "partition", "outcome", "error_name", "failed_at", "tries", "bytes", "status")
+        rows = [{**item, "failed_at": item["failed_at"].isoformat(" ", "seconds")} for item in found]
+        print_table(heads, [[row[name] for name in names] for row in rows])
     return {}
-
-
-def _row(item: UnsentLine) -> Sequence[Any]:
-    when = item.failed_at.isoformat(" ", "seconds")
-    return item.unsent_id, item.partition, item.outcome, item.error_name, when, item.tries, item.bytes, item.status
 
 
 @app.command()

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from platform_defs.errors import BadInput
-from platform_defs.producers.undelivered import UnsentMessage, from_line, to_line
+from platform_defs.producers.undelivered import UnsentMessage, from_line, in_portions, to_line
 from platform_defs.settings.home import private_home
 from platform_defs.settings.settings import settings
 
-AT_ONCE = 500  # messages, and
-MAX_BYTES = 16_000_000  # of their content, added to the table in one transaction
+AT_ONCE = 500  # messages, added to the table in one transaction
 SUFFIX = ".unsent"
 DAMAGED = ".damaged"
 
@@ -80,7 +79,7 @@ class UnsentFiles:
         taken = 0
         with suppress(FileNotFoundError), _locked(path, os.O_RDWR):
             damaged: list[int] = []
-            for messages in _in_portions(_read(path, damaged)):
+            for messages in in_portions(_read(path, damaged), AT_ONCE, lambda message: message.size):
                 keep(messages)
                 taken += len(messages)
             if damaged:
@@ -134,15 +133,3 @@ def _read(path: Path, damaged: list[int]) -> Generator[UnsentMessage]:
                 yield message
             elif line.endswith(b"\n"):
                 damaged.append(number)
-
-
-def _in_portions(messages: Iterable[UnsentMessage]) -> Generator[list[UnsentMessage]]:
-    portion, size = list[UnsentMessage](), 0
-    for message in messages:
-        portion.append(message)
-        size += message.size
-        if len(portion) == AT_ONCE or size >= MAX_BYTES:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -29,27 +28,6 @@ class UnsentCount:
     error_name: str
     status: Status
     messages: int
-
-
-@dataclass(frozen=True)
-class UnsentLine:
-    """A message that was not delivered, without its content."""
-
-    unsent_id: UUID
-    topic: str
-    partition: int | None
-    error_code: int
-    error_name: str
-    outcome: Outcome
-    tries: int
-    failed_at: datetime
-    bytes: int | None  # size of the value; None for a tombstone
-    status: Status
-    settled_at: datetime | None
-    settled_by: str | None
-    settled_reason: str | None
-    settled_partition: int | None
-    settled_offset: int | None
 
 
 @dataclass(frozen=True)
@@ -116,10 +94,11 @@ class UnsentLedger:
         rows = self._rows("unsent_counts", pipeline=pipeline, reason=reason, outcome=outcome)
         return [UnsentCount(**row) for row in rows]
 
-    def lines(self, pipeline: str, reason: str | None, outcome: str | None, limit: int) -> list[UnsentLine]:
-        """Return at most `limit` messages: open ones first, newest first."""
-        rows = self._rows("unsent_of", pipeline=pipeline, reason=reason, outcome=outcome, limit=limit)
-        return [UnsentLine(**row) for row in rows]
+    def lines(self, pipeline: str, reason: str | None, outcome: str | None, limit: int) -> list[dict[str, Any]]:
+        """Return at most `limit` messages, without their content: open ones first, newest first. `bytes` is the size of
+        the value; None for a tombstone.
+        """
+        return self._rows("unsent_of", pipeline=pipeline, reason=reason, outcome=outcome, limit=limit)
 
     def discardable(self, pipeline: str, chosen: Chosen) -> Discard:
         """Return the open messages that `HeldUnsent.discard` would settle."""

@@ -28,13 +28,12 @@ from platform_defs.producer_options.presets import DEFAULT
 from platform_defs.producers.message import ID, Delivered, Message
 from platform_defs.producers.outcomes import Outcome
 from platform_defs.producers.producer import Producer
-from platform_defs.producers.undelivered import UnsentMessage
+from platform_defs.producers.undelivered import UnsentMessage, in_portions
 from platform_defs.producers.unsent.ledger import HeldUnsent, UnsentId, UnsentLedger
 from platform_defs.producers.unsent.search import Refusal, refusal, search
 
 LOOKED_FOR = 50_000  # messages in one pass over the log
-AT_ONCE = 1_000  # messages, and
-MAX_BYTES = 16_000_000  # of their content, sent before their outcomes are recorded
+AT_ONCE = 1_000  # messages, sent before their outcomes are recorded
 SECONDS = 30.0  # in which a message is acknowledged or has failed
 SLACK = 5.0  # seconds after message.timeout.ms in which a broker may still write received messages
 OF_ONE = {"_UNKNOWN_PARTITION"}  # errors that do not affect other messages
@@ -60,7 +59,11 @@ class Resender:
     def send(self, messages: Sequence[UnsentMessage]) -> dict[UUID, tuple[int, int] | NotDelivered]:
         """Return each message's outcome: its partition and offset, or the error."""
         self._reported.clear()
-        again = [_message(message) for message in messages]
+        again = list[Message]()
+        for unsent in messages:  # as it was, with an id if it had none: after an interrupt, it is found by that
+            named = (ID, unsent.tidegate_id)
+            headers = unsent.headers if named in unsent.headers else (*unsent.headers, named)
+            again.append(Message(unsent.value, unsent.key, headers, unsent.partition, unsent.timestamp_ms))
         for message in again:
             try:
                 self._producer.send(message)
@@ -160,7 +163,7 @@ class Resending:
 
     def _send(self, held: HeldUnsent, topic: str, items: Sequence[UnsentId], done: Resent) -> None:
         sender = self.senders(topic) if items else None
-        for batch in _batches(items):
+        for batch in in_portions(items, AT_ONCE, lambda item: item.bytes):
             assert sender is not None  # noqa: S101  # there are items
             failed = self._try(held, sender, batch, done)
             if len(batch) > 1:  # brokers refuse a batch as a whole, for its size or for one message in it
@@ -222,25 +225,6 @@ def _overwriting(items: Sequence[UnsentId], now: TopicView) -> Iterator[tuple[UU
             yield item.unsent_id, GONE
         elif since is not None and item.first_try <= since:
             yield item.unsent_id, TOMBSTONE
-
-
-def _batches(items: Sequence[UnsentId]) -> Iterator[list[UnsentId]]:
-    batch, size = list[UnsentId](), 0
-    for item in items:
-        if batch and (len(batch) == AT_ONCE or size + item.bytes > MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(item)
-        size += item.bytes
-    if batch:
-        yield batch
-
-
-def _message(unsent: UnsentMessage) -> Message:
-    """Return the original message, with an id if it had none: after an interrupt, it is found by that."""
-    named = (ID, unsent.tidegate_id)
-    headers = unsent.headers if named in unsent.headers else (*unsent.headers, named)
-    return Message(unsent.value, unsent.key, headers, unsent.partition, unsent.timestamp_ms)
 
 
 def _place(found: Delivered | NotDelivered) -> tuple[int, int] | NotDelivered:

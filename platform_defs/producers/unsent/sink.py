@@ -12,14 +12,13 @@ from platform_defs.errors import NotDelivered, TidegateError, TransactionAborted
 from platform_defs.errors.words import plural
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.producers.message import ID, Message
-from platform_defs.producers.undelivered import Attempt, LogEnds, UnsentMessage
+from platform_defs.producers.undelivered import MAX_BYTES, Attempt, LogEnds, UnsentMessage
 from platform_defs.producers.unsent.files import UnsentFiles, unsent_files
 from platform_defs.producers.unsent.ledger import UnsentLedger
 
 FRESH = 60.0  # seconds for which the ends of the log are reused: older ones only cost reading
 AWAY = 30.0  # seconds without another attempt after Postgres was unavailable
-AT_ONCE = 1_000  # messages, and
-MAX_BYTES = 16_000_000  # of their content, that wait in memory at most
+AT_ONCE = 1_000  # messages, and MAX_BYTES of their content, that wait in memory at most
 Failure = tuple[NotDelivered, int | None]  # and the partition
 Aborted = tuple[Attempt, NotDelivered, int | None]
 

@@ -87,15 +87,15 @@ def test_a_message_is_settled_once_and_what_became_of_it_is_listed(ledger: Unsen
         shown = ledger.discardable(given[0].pipeline, chosen)
         assert shown.messages == 1
         held.discard(chosen, shown, "tests are over", "me")
-    lines = {line.unsent_id: line for line in ledger.lines(given[0].pipeline, None, None, 10)}
-    assert {key: (line.status, line.settled_offset, line.tries) for key, line in lines.items()} == {
+    lines = {line["unsent_id"]: line for line in ledger.lines(given[0].pipeline, None, None, 10)}
+    assert {key: (line["status"], line["settled_offset"], line["tries"]) for key, line in lines.items()} == {
         found: ("found", 17, 1),
         sent: ("sent", 18, 2),
         failed: ("open", None, 2),
         gone: ("discarded", None, 1),
     }
-    assert lines[failed].outcome == "poison"
-    assert lines[gone].settled_reason == "tests are over"
+    assert lines[failed]["outcome"] == "poison"
+    assert lines[gone]["settled_reason"] == "tests are over"
 
 
 def test_what_cannot_be_looked_for_is_marked_and_poison_is_left_out(ledger: UnsentLedger) -> None:

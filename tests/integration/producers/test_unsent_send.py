@@ -101,8 +101,8 @@ def test_what_is_not_in_the_log_is_sent_once_with_its_bytes_partition_time_and_i
     assert (partition, found.key(), found.timestamp()[1]) == (3, b"key", 1_700_000_000_000)
     *headers, (name, named) = found.headers()
     assert headers == [("h", b"\xff"), ("none", None)]
-    (line,) = [line for line in desk.ledger.lines(desk.pipeline.name, None, None, 10) if line.bytes == 1]
-    assert (name, line.status, line.settled_partition, line.settled_offset) == (ID, "sent", 3, found.offset())
+    (line,) = [line for line in desk.ledger.lines(desk.pipeline.name, None, None, 10) if line["bytes"] == 1]
+    assert (name, line["status"], line["settled_partition"], line["settled_offset"]) == (ID, "sent", 3, found.offset())
     assert named is not None
 
 
@@ -114,7 +114,7 @@ def test_an_unknown_message_that_was_written_is_found_and_not_sent_again(desk: D
     sink.keep(all_of_it=True)
     assert desk.send() == Resent(found=1)
     (line,) = desk.ledger.lines(desk.pipeline.name, None, None, 10)
-    assert (line.status, line.settled_partition, line.settled_by) == ("found", 2, "me")
+    assert (line["status"], line["settled_partition"], line["settled_by"]) == ("found", 2, "me")
     assert desk.values() == [b"a", b"x"]
 
 
