@@ -136,7 +136,8 @@ def split_batch(
 
 
 def _show(decided: Settlement) -> None:
-    print_line(f"{decided.pipeline} is {'halted' if decided.state == 'halted' else 'not halted yet'}: {decided.code}")
+    state = "halted" if decided.state == "halted" else "not halted yet"
+    print_line(f"{decided.pipeline} is {state}: {decided.detail.code}")
     print_halt_detail(decided.detail.to_json())
     print_line(decided.explanation)
     rows = [

@@ -72,13 +72,8 @@ class Settlement(Decision):
     def to_json(self) -> dict[str, Any]:
         """Return the document that `tidegate resolve -o json` prints and the settlement's record stores."""
         decided = {name: value for name, value in asdict(self).items() if name not in ("detail", "positions", "log")}
-        shown = {"pipeline": self.pipeline, "code": self.code, "detail": self.detail.to_json()}
+        shown = {"pipeline": self.pipeline, "code": self.detail.code, "detail": self.detail.to_json()}
         return {**shown, **decided, "fingerprint": self.fingerprint}
-
-    @property
-    def code(self) -> str:
-        """The halt's code."""
-        return self.detail.code
 
     @property
     def marks(self) -> Mapping[str, Any]:
@@ -96,7 +91,7 @@ class Settlement(Decision):
         """A hash of all that is carried out. The explanation only describes it, and may name the log's current end."""
         decided = asdict(self)
         del decided["explanation"]
-        return fingerprint_of({**decided, "code": self.code})
+        return fingerprint_of({**decided, "code": self.detail.code})
 
 
 def propose(
@@ -212,7 +207,7 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
         if not same or now.positions != decided.positions:
             raise ChangedMeanwhile.since_shown(decided.pipeline, f"tidegate resolve {decided.pipeline}")
         # 2. Record who, why and what: the positions before are in the steps.
-        settlement_id = ledger.record(decided.code, decided.detail.to_json(), decided.to_json())
+        settlement_id = ledger.record(decided.detail.code, decided.detail.to_json(), decided.to_json())
         # 3. Move the positions, each as a compare-and-swap.
         in_order = sorted(decided.steps, key=lambda item: item.was is None)  # a new partition needs its siblings moved
         for step in in_order:
