@@ -110,7 +110,7 @@ def trickle(pipeline: str, rate: float) -> None:
 def down() -> UiStatus:
     """Stop it, runs in progress included. None of its processes is left running."""
     home = settings().home
-    processes.end([item for item in running(home) if _is_main(item)], signal.SIGINT, within=STOP_SECONDS)
+    processes.end(_main(home), signal.SIGINT, within=STOP_SECONDS)
     processes.end(running(home), signal.SIGTERM, within=5.0)
     return status()
 
@@ -118,8 +118,8 @@ def down() -> UiStatus:
 def status() -> UiStatus:
     """Return its URL and process if it is running and answers now."""
     home = settings().home
-    port, main = _port(home), next((item for item in running(home) if _is_main(item)), None)
-    return UiStatus(_url(port), main.pid) if main is not None and _answers(port) else UiStatus()
+    port, main = _port(home), _main(home)
+    return UiStatus(_url(port), main[0].pid) if main and _answers(port) else UiStatus()
 
 
 def running(home: Path) -> list[psutil.Process]:
@@ -127,11 +127,11 @@ def running(home: Path) -> list[psutil.Process]:
     return processes.matching(lambda found: found.environ().get(MARK) == str(home))
 
 
-def _is_main(process: psutil.Process) -> bool:
-    try:
-        return process.cmdline()[1:4] == ["-m", "dagster", "dev"]
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False
+def _main(home: Path) -> list[psutil.Process]:
+    def is_main(found: psutil.Process) -> bool:
+        return found.environ().get(MARK) == str(home) and found.cmdline()[1:4] == ["-m", "dagster", "dev"]
+
+    return processes.matching(is_main)
 
 
 def _environment(home: Path) -> dict[str, str]:

@@ -38,11 +38,8 @@ class Endpoints:
 def connection() -> Endpoints:
     """Return the endpoints, given or embedded. Raises BadInput if an embedded server is needed and is not running."""
     running = stack.status()
-    if running.postgres.address is None or running.kafka.address is None:
-        server = "Postgres" if running.postgres.address is None else "Kafka"
-        raise _not_running(server, running)
-    options = settings().librdkafka_options
-    return Endpoints(running.postgres.address, running.kafka.address, options, registry_if_any())
+    postgres, kafka = _address("Postgres", running), _address("Kafka", running)
+    return Endpoints(postgres, kafka, settings().librdkafka_options, registry_if_any())
 
 
 def registry_alone() -> Registry:
@@ -63,18 +60,12 @@ def registry_if_any() -> Registry | None:
 
 def kafka_alone() -> dict[str, Any]:
     """Return a librdkafka configuration; needs no Postgres. Raises BadInput if the embedded Kafka is down."""
-    running = stack.status()
-    if running.kafka.address is None:
-        raise _not_running("Kafka", running)
-    return Endpoints("", running.kafka.address, settings().librdkafka_options).kafka_options()
+    return Endpoints("", _address("Kafka", stack.status()), settings().librdkafka_options).kafka_options()
 
 
 def ledger_alone() -> str:
     """Return the URL of the ledger's database; needs no Kafka. Raises BadInput if the embedded Postgres is down."""
-    running = stack.status()
-    if running.postgres.address is None:
-        raise _not_running("Postgres", running)
-    return running.postgres.address
+    return _address("Postgres", stack.status())
 
 
 def ledger_if_any() -> str | None:
@@ -82,9 +73,15 @@ def ledger_if_any() -> str | None:
     return stack.status().postgres.address
 
 
-def _not_running(server: str, running: stack.StackStatus) -> BadInput:
-    variable = {"Kafka": "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "Postgres": "TIDEGATE_POSTGRES_URL"}[server]
-    return BadInput(
-        f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`, or set {variable} "
-        "to use another)"
-    )
+def _address(server: str, running: stack.StackStatus) -> str:
+    """Return the address of Kafka or Postgres. Raises BadInput if the embedded one is not running."""
+    address, variable = {
+        "Kafka": (running.kafka.address, "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"),
+        "Postgres": (running.postgres.address, "TIDEGATE_POSTGRES_URL"),
+    }[server]
+    if address is None:
+        raise BadInput(
+            f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`, or set "
+            f"{variable} to use another)"
+        )
+    return address

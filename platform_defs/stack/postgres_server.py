@@ -71,25 +71,21 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
 
 def stop(home: Path) -> None:
     """Stop the server over this home, and the rest of a killed one: SIGINT, then SIGKILL after 15 s."""
-    found = running(home)
-    postmasters = [process for process in found if _is_postmaster(process)]
+    # A session changes its title ("postgres: tidegate tidegate ..."); the postmaster keeps its command line.
+    postmasters = processes.matching(lambda found: _is_over(home, found) and "-D" in found.cmdline())
     processes.end(postmasters, signal.SIGINT, within=STOP_SECONDS)  # "fast": sessions are ended, data is flushed
     # Sessions of a killed postmaster keep its shared memory until they notice, and a new one refuses to start.
     processes.end(running(home), signal.SIGQUIT, within=5)
 
 
 def running(home: Path) -> list[psutil.Process]:
-    """Return the server's processes over this home (a session's working folder is the data folder)."""
-    data = str(postgres_data(home).resolve())
-    return processes.matching(lambda found: found.name() == "postgres" and found.cwd() == data)
+    """Return the server's processes over this home."""
+    return processes.matching(lambda found: _is_over(home, found))
 
 
-def _is_postmaster(process: psutil.Process) -> bool:
-    try:
-        # A session changes its title ("postgres: tidegate tidegate ..."); the postmaster keeps its command line.
-        return "-D" in process.cmdline()
-    except psutil.NoSuchProcess:
-        return False
+def _is_over(home: Path, process: psutil.Process) -> bool:
+    # A session's working folder is the data folder.
+    return process.name() == "postgres" and process.cwd() == str(postgres_data(home).resolve())
 
 
 def _folder(home: Path) -> Path:

@@ -27,11 +27,6 @@ from platform_defs.stack.kafka_node import rack_of
 
 LOCK_SECONDS = processes.START_SECONDS + 60.0  # a command that starts servers has the lock until they answer
 
-_OWN_BROKERS = (
-    "--brokers is for the embedded Kafka, but TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names your own ({servers}). Leave "
-    "out --brokers, or unset that variable"
-)
-
 Progress = Callable[[str], None]
 
 
@@ -113,7 +108,10 @@ def up(progress: Progress = silent, *, registry: bool = False, brokers: int | No
     """
     chosen = settings()
     if brokers and not chosen.embeds_kafka:
-        raise BadInput(_OWN_BROKERS.format(servers=chosen.kafka_bootstrap_servers))
+        raise BadInput(
+            "--brokers is for the embedded Kafka, but TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names your own "
+            f"({chosen.kafka_bootstrap_servers}). Leave out --brokers, or unset that variable"
+        )
     if not (chosen.embeds_kafka or chosen.embeds_postgres or (registry and chosen.embeds_registry)):
         return status()
     private_home(chosen.home)
