@@ -33,7 +33,7 @@ def continue_in_a_child(arguments: Sequence[str]) -> None:
     the terminal reaches it once: forwarded. So are Ctrl-Z and the signal that continues the command after it.
     """
     note = TemporaryFile()  # noqa: SIM115  # open until both processes end
-    signal.signal(signal.SIGCHLD, _do_nothing)  # a signal that is ignored may not be waited for
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # a signal that is ignored may not be waited for
     waited = {signal.SIGCHLD, *(number for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN)}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)  # before there is a child, so that none is missed
     child = os.fork()
@@ -66,10 +66,6 @@ class _Note(logging.Handler):
         self._lines.append(record.getMessage())
         written = json.dumps([*self._lines]).encode()
         os.pwrite(self._file.fileno(), written.ljust(1 << 12), 0)
-
-
-def _do_nothing(_number: int, _frame: object) -> None:
-    pass
 
 
 def _wait(child: int, waited: Collection[signal.Signals]) -> int:
