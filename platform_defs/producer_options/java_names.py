@@ -34,11 +34,6 @@ class JavaOption:
         """The variable that sets it."""
         return f"TIDEGATE_KAFKA_{self.name.upper().replace('.', '_')}"
 
-    @property
-    def is_the_same(self) -> bool:
-        """True if librdkafka has it under Java's name."""
-        return own_name(self.java) in OPTIONS
-
 
 def _same(java: str, unit: str = "", note: str = "") -> JavaOption:
     return JavaOption(java, java, unit, unit, 1 if unit else 0, note)
@@ -112,7 +107,7 @@ JAVA: Mapping[str, JavaOption] = {option.java: option for option in _EVERY}
 def java_answer(name: str, value: object) -> str | None:
     """Return a sentence about an option with Java's name that librdkafka does not have; None for any other."""
     found = JAVA.get(name)
-    if found is None or found.is_the_same:
+    if found is None or own_name(name) in OPTIONS:
         return None
     note = f" ({found.note})" if found.note else ""
     if not found.name:

@@ -36,16 +36,12 @@ def _read(option: Option, value: object) -> Value | None:
     if isinstance(option.default, bool):
         return {"true": True, "false": False}.get(str(value).lower())
     if option.highest:
-        return _number(option, value)
+        try:
+            number = int(str(value))
+        except ValueError:
+            return None
+        return number if option.lowest <= number <= option.highest else None
     return value if isinstance(value, str) and value else None
-
-
-def _number(option: Option, value: object) -> int | None:
-    try:
-        number = int(str(value))
-    except ValueError:
-        return None
-    return number if option.lowest <= number <= option.highest else None
 
 
 def _wanted(option: Option) -> str:

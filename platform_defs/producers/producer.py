@@ -1,5 +1,6 @@
 """Writing to a topic: a producer that keeps its preset's promises."""
 
+import logging
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ from platform_defs.producer_options.partitioners import Chooser, chooser, librar
 from platform_defs.producer_options.presets import DEFAULT
 from platform_defs.producers.message import Delivered, DeliveryCounts, Ids, Message, check_form, refused
 from platform_defs.producers.outcomes import outcome_of
-from platform_defs.producers.producer_client import connection_options, existing_partitions, new_client, warn_of
+from platform_defs.producers.producer_client import connection_options, existing_partitions, new_client
 from platform_defs.producers.transactions import Transactions
 from platform_defs.producers.undelivered import Attempt, Unsent
 
@@ -74,7 +75,13 @@ class Producer:
         self.chosen = choose(preset, environment=options) if isinstance(preset, str) else preset
         self.topic, self.patience, self.counts = topic, patience, DeliveryCounts()
         self.sent = 0  # messages passed to librdkafka
-        warn_of(unused(options), self.chosen.preset.name)
+        for name in unused(options):
+            logging.getLogger("tidegate").warning(
+                "%s is ignored in TIDEGATE_KAFKA_*: it would change the guarantees of preset %s. Set it in the "
+                "contract's producerOptions, or with --option",
+                name,
+                self.chosen.preset.name,
+            )
         self._options = connection_options(options)
         self._ids, self._on_delivery, self._unsent = (Ids() if ids else None), on_delivery, unsent
         self._failure: NotDelivered | None = None  # the first that is not reported yet

@@ -1,7 +1,6 @@
 """librdkafka's producer, from the configuration and a preset's options."""
 
-import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import confluent_kafka
@@ -58,14 +57,3 @@ def new_client(conf: dict[str, Any], preset: str) -> ListeningProducer:
             raise refused from error
         message = error.args[0].str().strip()
         raise BadInput(f"librdkafka cannot create a producer with preset {preset}: {message}") from error
-
-
-def warn_of(names: Iterable[str], preset: str) -> None:
-    """Log which options of the environment were not used."""
-    for name in names:
-        logging.getLogger("tidegate").warning(
-            "%s is ignored in TIDEGATE_KAFKA_*: it would change the guarantees of preset %s. Set it in the "
-            "contract's producerOptions, or with --option",
-            name,
-            preset,
-        )
