@@ -90,8 +90,8 @@ def _with_ports(home: Path, kept: Sequence[Server], missing: Sequence[int], prog
     reserved = {port for one in kept for port in (one.port, one.controller_port, one.internal_port) if port}
     cluster = load_cluster(home)
     # Several controllers have to find each other at their first ports. A single one may move: it elects itself.
-    first_ports = cluster.controller_ports if cluster and len(cluster.voters) > 1 else ()
-    controllers = dict(enumerate(first_ports, start=1))
+    voters = cluster.voters if cluster and len(cluster.voters) > 1 else ()
+    controllers = {number: int(voter.split(":")[1]) for number, voter in enumerate(voters, start=1)}
     reserved.update(controllers.values())
 
     def port(had: int | None) -> int:
@@ -101,19 +101,15 @@ def _with_ports(home: Path, kept: Sequence[Server], missing: Sequence[int], prog
     def ports(number: int, had: Server) -> Server:
         if number not in missing:
             return had
-        controller = _fixed(number, controllers[number]) if number in controllers else port(had.controller_port)
+        controller = controllers.get(number) or port(had.controller_port)
+        if number in controllers and not processes.is_free(controller):
+            raise processes.ServerFailed(
+                f"Kafka did not start: another program uses port {controller}, which broker {number} needs (lsof -i "
+                f":{controller} shows the program). Stop that program, then start again: tidegate stack up"
+            )
         return Server(port=port(had.port), controller_port=controller, internal_port=port(had.internal_port))
 
     return tuple(ports(number, had) for number, had in enumerate(kept, start=1))
-
-
-def _fixed(number: int, port: int) -> int:
-    if not processes.is_free(port):
-        raise processes.ServerFailed(
-            f"Kafka did not start: another program uses port {port}, which broker {number} needs (lsof -i :{port} "
-            "shows the program). Stop that program, then start again: tidegate stack up"
-        )
-    return port
 
 
 def _format_once(home: Path, nodes: Sequence[Node], program: Program, progress: Progress) -> None:

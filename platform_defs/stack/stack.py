@@ -232,8 +232,8 @@ def _stop(home: Path) -> None:
     for future in stopping:
         future.result()
     kept = state.load(home)
-    brokers = tuple(one.stopped() for one in kept.kafka)
-    state.save(home, state.State(brokers, kept.postgres.stopped(), kept.registry.stopped()))
+    *brokers, database, schemas = (replace(one, pid=None) for one in (*kept.kafka, kept.postgres, kept.registry))
+    state.save(home, state.State(tuple(brokers), database, schemas))  # their ports are kept for the next start
 
 
 def _kafka_status(chosen: Settings, kept: Sequence[state.Server]) -> KafkaStatus:

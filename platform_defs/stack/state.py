@@ -4,7 +4,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,6 @@ class Server:
             return str(path) in words or any(word.endswith(f"={path}") for word in words)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return False
-
-    def stopped(self) -> "Server":
-        """Return the same server without its process; its ports are kept for the next start."""
-        return replace(self, pid=None)
 
 
 @dataclass(frozen=True)
@@ -107,11 +103,6 @@ class Cluster:
 
     cluster_id: str
     voters: tuple[str, ...]  # the quorum's first controllers, each as id@host:port:directory id
-
-    @property
-    def controller_ports(self) -> tuple[int, ...]:
-        """The ports at which several brokers' controllers find each other, in the order of their numbers."""
-        return tuple(int(voter.split(":")[1]) for voter in self.voters)
 
 
 def load_cluster(home: Path) -> Cluster | None:
