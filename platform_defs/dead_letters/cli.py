@@ -88,7 +88,16 @@ def _list(pipeline: str, reason: str | None, limit: int | None, output: Output) 
         if examples:
             print_line(f"To list messages: tidegate dlq list {pipeline} --reason {examples[0].error_class}")
     elif total:
-        _print_messages(_redacted(contract, ledger.dead_letters(pipeline, reason, limit or DEFAULT_LIMIT)), total)
+        found = _redacted(contract, ledger.dead_letters(pipeline, reason, limit or DEFAULT_LIMIT))
+        if not found:
+            print_line("The messages were pruned; only their number is kept.")
+            return {}
+        print_table(
+            ["partition", "offset", "reason", "field", "status", "bytes", "explanation"],
+            [(i.partition, i.offset, i.error_class, i.field, i.status, i.bytes, i.error_message) for i in found],
+        )
+        if len(found) < total:
+            print_line(f"Showing {len(found):,} of {total:,} (--limit). Messages that were pruned cannot be shown.")
     return {}
 
 
@@ -116,18 +125,6 @@ def _count_all(reason: str | None, output: Output) -> None:
 def _counted(pipeline: str, counts: Sequence[DeadLetterCount]) -> dict[str, Any]:
     total = sum(count.messages for count in counts)
     return {"pipeline": pipeline, "dead_letters": total, "by_reason": [asdict(count) for count in counts]}
-
-
-def _print_messages(found: Sequence[DeadLetterLine], total: int) -> None:
-    if not found:
-        print_line("The messages were pruned; only their number is kept.")
-        return
-    print_table(
-        ["partition", "offset", "reason", "field", "status", "bytes", "explanation"],
-        [(i.partition, i.offset, i.error_class, i.field, i.status, i.bytes, i.error_message) for i in found],
-    )
-    if len(found) < total:
-        print_line(f"Showing {len(found):,} of {total:,} (--limit). Messages that were pruned cannot be shown.")
 
 
 @app.command()

@@ -123,11 +123,17 @@ def continuous_job(pipelines: Sequence[Pipeline], names: str = "") -> dg.JobDefi
 
 def _spec(contract: Contract, table: Table) -> dg.AssetSpec:
     prefix, source = contract.asset_prefix, contract.row_table.name
+    how = {
+        "append": "one or more rows for each message",
+        "upsert": "the latest state of each key",
+        "accumulate": f"exact sums over {source}",
+    }[table.disposition]
+    what = table.description or contract.description
     return dg.AssetSpec(
         table_key(table.name, prefix),
         deps=[topic_key(contract.topic, prefix) if is_row_table(contract, table) else table_key(source, prefix)],
         skippable=True,
-        description=_description(contract, table),
+        description=f"{what} ({table.disposition}: {how}, from {contract.topic}.)".strip(),
         group_name=contract.domain,
         kinds={"kafka", "pyspark", "postgres"},
         tags={PIPELINE_TAG: contract.pipeline, "tidegate/disposition": table.disposition},
@@ -144,16 +150,6 @@ def _spec(contract: Contract, table: Table) -> dg.AssetSpec:
             max(timedelta(seconds=contract.limits.freshness_seconds), LEAST_FRESHNESS)
         ),
     )
-
-
-def _description(contract: Contract, table: Table) -> str:
-    how = {
-        "append": "one or more rows for each message",
-        "upsert": "the latest state of each key",
-        "accumulate": f"exact sums over {contract.row_table.name}",
-    }[table.disposition]
-    what = table.description or contract.description
-    return f"{what} ({table.disposition}: {how}, from {contract.topic}.)".strip()
 
 
 def _files(contract: Contract) -> dict[str, dg.MetadataValue[Any]]:
