@@ -49,3 +49,11 @@ WITH made AS MATERIALIZED (SELECT {values} FROM {staging} WHERE {winners} GROUP 
      written AS (INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM made ORDER BY {keys}
                   ON CONFLICT ({keys}) DO UPDATE SET {merged} RETURNING 1)
 SELECT 0, (SELECT count(*) FROM made), (SELECT count(*) FROM written);
+
+-- add_older: to the rows in order, the next older message of each key whose messages so far were all rejected (places).
+INSERT INTO {rows}
+SELECT DISTINCT ON (_key) *, {round} FROM {staged}
+ WHERE {winners} AND (_partition, _offset) NOT IN (SELECT _partition, _offset FROM {rows})
+   AND _key IN (SELECT _key FROM {rows} WHERE (_partition, _offset) IN ({places})
+                EXCEPT SELECT _key FROM {rows} WHERE (_partition, _offset) NOT IN ({places}))
+ ORDER BY _key, _offset DESC;

@@ -271,3 +271,9 @@ SELECT (SELECT count(*) FROM live), (SELECT count(*) FROM rebuilt),
                  'rebuilt', (SELECT row_to_json(v) FROM (SELECT {of_r} WHERE r._id IS NOT NULL) AS v))
                ORDER BY few.kind, few._nth)::text
           FROM few LEFT JOIN l ON l._id = few._l LEFT JOIN r ON r._id = few._r);
+
+-- orphans: the keys that only the live table has, and whose message compaction removed before the replay read it.
+SELECT count(*) FROM {old} AS o
+ WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE n._key = o._key)
+   AND EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+                WHERE b.pipeline = %(built)s AND r.partition = o._partition AND r.gaps @> o._offset);

@@ -101,12 +101,7 @@ class Pair:
 
     def orphans(self, connection: Connection, built: str) -> int:
         """Return how many keys only the live table has whose message compaction removed: they cannot be rebuilt."""
-        query = self._sql(
-            "SELECT count(*) FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE n._key = o._key) AND"
-            " EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)  WHERE"
-            " b.pipeline = %(built)s AND r.partition = o._partition AND r.gaps @> o._offset)"
-        )
-        (count,) = connection.execute(query, {"built": built}).fetchone() or (0,)
+        (count,) = connection.execute(self._sql(queries()["orphans"]), {"built": built}).fetchone() or (0,)
         return count
 
     def replace(self, connection: Connection) -> None:

@@ -20,6 +20,7 @@ from platform_defs.engine.commit.row_writing import StagedRows, accumulate, appe
 from platform_defs.engine.staging.staging_tables import STAGING_SCHEMA
 from platform_defs.errors import NotReproduced, RowRefused
 from platform_defs.offsets import OffsetRange, nth_offset
+from platform_defs.postgres.connection import queries
 
 EVERYTHING = sql.SQL("true")
 MAX_EXCLUDED = 200  # messages in a batch: more are no isolated bad messages
@@ -93,12 +94,7 @@ class _Search:
         found, staged = self.found.values(), self.publication.rows
         places = sql.SQL(", ").join(sql.SQL("({}, {})").format(row.partition, row.offset) for row in found)
         self.round += 1
-        older = sql.SQL(
-            "INSERT INTO {rows} SELECT DISTINCT ON (_key) *, {round} FROM {staged} "
-            "WHERE {winners} AND (_partition, _offset) NOT IN (SELECT _partition, _offset FROM {rows}) "
-            "AND _key IN (SELECT _key FROM {rows} WHERE (_partition, _offset) IN ({places}) "
-            "EXCEPT SELECT _key FROM {rows} WHERE (_partition, _offset) NOT IN ({places})) ORDER BY _key, _offset DESC"
-        )
+        older = sql.SQL(queries()["add_older"])
         given = {"rows": self.rows.source, "staged": staged.source, "winners": staged.winners, "places": places}
         self.publication.connection.execute(older.format(**given, round=self.round))
 
