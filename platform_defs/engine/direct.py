@@ -6,7 +6,7 @@ decides whether it did, not the result of its task. docs/decisions/0033-direct-p
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -56,7 +56,7 @@ def publish_directly(pipeline: Pipeline, context: RunContext, pending: PendingBa
             _log.warning("%s: %s is staged: %s", pipeline.name, pending.ranges[number], why)
     except TidegateError as error:
         failure = error
-    published: Sequence[Published] = ()
+    published = list[Published]()
     try:
         published = context.ledger.published_directly(direct.area)
     except TidegateError:
