@@ -48,8 +48,9 @@ class _Loader(_SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as PyYAML has it
 
 
+_loader: Any = _Loader  # the stubs do not type the method
 for _name, _pattern, _first in _CORE_SCHEMA:
-    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), _first)
+    _loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
 class YamlText:
