@@ -149,8 +149,8 @@ def _node(path: MessagePath, of: AvroType, wanted: _Wanted | None, schema: Schem
     if wanted is None:
         return Node(name, of)
     record, _ = schema.without_null(of)
-    taken_apart = isinstance(record, Record) and wanted.below
-    return Node(name, of, tuple(wanted.targets), _fields(path, record, wanted, schema) if taken_apart else None)
+    fields = _fields(path, record, wanted, schema) if wanted.below and isinstance(record, Record) else None
+    return Node(name, of, tuple(wanted.targets), fields)
 
 
 def _unknown(node: Node) -> Iterator[str]:
