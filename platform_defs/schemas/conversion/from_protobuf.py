@@ -80,21 +80,14 @@ def _fields(
 
 def _column(item: FieldDescriptor) -> tuple[str, str]:
     """Return the contract's type, and a note on what it does not carry."""
-    message = item.message_type
-    if item.is_repeated and (found := _array(item)):
-        return found
-    if item.is_repeated:
-        what = "a map" if message is not None and message.GetOptions().map_entry else "a repeated field"
-        return "json", f"{what}, whole"
-    return _single(item)
-
-
-def _array(item: FieldDescriptor) -> tuple[str, str] | None:
-    """Return the array type and a note; None if an item is not one column."""
-    if item.message_type is not None and item.message_type.full_name not in _MESSAGES_IN_ARRAYS:
-        return None
     kind, note = _single(item)
-    return None if kind == "json" else (f"array<{kind}>", f"each item: {note}" if note else "")
+    message = item.message_type
+    if not item.is_repeated:
+        return kind, note
+    if kind != "json" and (message is None or message.full_name in _MESSAGES_IN_ARRAYS):
+        return f"array<{kind}>", f"each item: {note}" if note else ""
+    what = "a map" if message is not None and message.GetOptions().map_entry else "a repeated field"
+    return "json", f"{what}, whole"
 
 
 def _single(item: FieldDescriptor) -> tuple[str, str]:
