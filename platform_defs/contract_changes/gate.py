@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,15 +114,10 @@ class InLedger:
         from platform_defs.ledger.contract_ledger import ContractLedger
         from platform_defs.ledger.migrations import reading
         from platform_defs.postgres.connection import connect
-
-        with reading(connect(self._url)) as session:
-            yield ContractLedger(session, contract.pipeline)
-
-    @cached_property
-    def _url(self) -> str:
         from platform_defs.stack.endpoints import ledger_alone
 
-        return ledger_alone()
+        with reading(connect(ledger_alone())) as session:
+            yield ContractLedger(session, contract.pipeline)
 
 
 @dataclass(frozen=True, eq=False)  # caches the repository's state
