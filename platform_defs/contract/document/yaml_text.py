@@ -7,7 +7,7 @@ YAML 1.2's core schema: null, true, false, integers and floats; all else, dates 
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
@@ -48,7 +48,7 @@ class _Loader(_SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as PyYAML has it
 
 
-_loader: Any = _Loader  # the stubs do not type the method
+_loader = cast("Any", _Loader)  # the stubs do not type the method
 for _name, _pattern, _first in _CORE_SCHEMA:
     _loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), _first)
 
