@@ -53,7 +53,7 @@ _FOUND = text(
     "   AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')"
 )
 
-# Postgres looks for a snapshot's runs when it is deleted (prune/dagster_job.py).
+# Postgres looks for a snapshot's runs when it is deleted (prune/dagster_log.py).
 _REFERENCE = "CREATE INDEX IF NOT EXISTS runs_snapshot_id ON dagster.runs (snapshot_id)"
 
 

@@ -13,7 +13,7 @@ from platform_defs.code_location import compose
 from platform_defs.dagster.run_session import LEDGER_TAG
 from platform_defs.errors import BadInput
 from platform_defs.prune import ledger as prune_ledger
-from platform_defs.prune.dagster_job import PrunedLog, prune_log
+from platform_defs.prune.dagster_log import PrunedLog, prune_log
 from tests.support.dagster_runs import failure
 from tests.support.postgres.restricted_roles import Company, new_company
 from tests.support.world import KeptSpark, World
