@@ -112,8 +112,11 @@ def decimal_of(unscaled: int, scale: int, of: ColumnType) -> Decimal:
     """Return unscaled / 10**scale. Raises NotTheType if it does not fit the column exactly."""
     if unscaled == 0:
         return Decimal(0)
+    most = of.precision - of.scale + scale  # digits
+    if unscaled.bit_length() > 4 * (most + 1):  # at least 16 ** (most + 1); Decimal takes minutes for a megabyte
+        raise NotTheType("OutOfRange")
     digits = Decimal(unscaled).as_tuple().digits
-    if len(digits) - scale > of.precision - of.scale:
+    if len(digits) > most:
         raise NotTheType("OutOfRange")
     value = Decimal((int(unscaled < 0), digits, 0))
     zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))

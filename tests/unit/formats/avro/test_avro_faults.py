@@ -138,6 +138,13 @@ def test_timestamps_end_with_the_year_9999() -> None:
     assert [fault.error_class for fault in decoded.faults] == ["OutOfRange", "OutOfRange"]
 
 
+@pytest.mark.timeout(200)
+def test_a_decimal_of_four_megabytes_is_out_of_range_without_computing_its_digits() -> None:
+    readers, large = Readers(contract_of({"c": "decimal(6,2)"}), record(c=AMOUNT)), b"\x7f" * 4_000_000
+    messages = [varint(len(large)) + large]
+    assert readers.single(messages) == readers.verification(messages) == ["OutOfRange"]
+
+
 NODE = record("Node", value="long", next=["null", "Node"])
 
 
