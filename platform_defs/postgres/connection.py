@@ -215,6 +215,7 @@ def _owners_refusal(error: psycopg.Error, message: str) -> BadInput:
 
 # The first line of an error of these classes is Postgres' own and quotes no value; a function's RAISE may take any.
 _PLAIN = ("08", "25", "28", "3D", "40", "53", "55", "57", "58", "72")
+_NO_RIGHT = "42501"  # insufficient_privilege
 _RAISED_IN = "pl_exec.c"  # Postgres' file that raises the errors of PL/pgSQL functions
 _NAMED = {"constraint": "constraint_name", "column": "column_name", "table": "table_name", "type": "datatype_name"}
 
@@ -227,6 +228,8 @@ def refusal(error: psycopg.Error) -> str:
     if state is None:
         return str(error).strip()
     if state[:2] in _PLAIN and _RAISED_IN not in (diag.source_file or ""):
+        return str(diag.message_primary)
+    if state == _NO_RIGHT and diag.context is None:  # of the statement itself, so what it names is in the statement
         return str(diag.message_primary)
     names = "".join(f", {word} {name}" for word, of in _NAMED.items() if (name := getattr(diag, of)))
     return f"{_error_class(state)}{names}; the rest of the Postgres message {NOT_SHOWN}"

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.pq import DiagnosticField
 
 from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, OPEN, classified, is_classified
 from platform_defs.contract.model.column_types import INTEGER, JSON, STRING
@@ -301,6 +302,15 @@ def test_an_error_of_postgres_quotes_nothing_outside_the_block_or_the_task(state
     assert QUOTED not in envelope + str(from_envelope(envelope, "00ff"))
     again = pickle.loads(pickle.dumps(quotes))  # noqa: S301  # our own
     assert str(again.quoting_nothing()) == str(quotes.quoting_nothing()) == str(hidden.value)
+
+
+@pytest.mark.parametrize("within", [None, b"PL/pgSQL function route() line 3 at EXECUTE"])
+def test_a_missing_right_is_named_unless_a_function_made_the_statement(within: bytes | None) -> None:
+    given = {DiagnosticField.MESSAGE_PRIMARY: b"permission denied for table " + QUOTED.encode()}
+    given |= {DiagnosticField.SQLSTATE: b"42501"} | ({} if within is None else {DiagnosticField.CONTEXT: within})
+    with pytest.raises(BadInput, match="42501") as denied, redacting(PEOPLE), database_errors():
+        raise psycopg.errors.InsufficientPrivilege("permission denied", info=given)
+    assert (QUOTED in str(denied.value)) == (within is None)
 
 
 def test_an_error_is_shown_where_all_that_is_classified_was_hidden_when_it_was_recorded() -> None:
