@@ -57,9 +57,8 @@ class KafkaBroker:
 
     def leader_epochs(self, topic: str) -> "AbstractContextManager[LeaderEpochs]":
         """Return a reader of the topic's messages' leader epochs (resolve/settled_log.py)."""
-        from platform_defs.kafka.leader_epochs import (
-            leader_epochs,  # a consumer's module: not needed to describe topics
-        )
+        # a consumer's module: not needed to describe topics
+        from platform_defs.kafka.leader_epochs import leader_epochs
 
         return leader_epochs(self.options, topic)
 

@@ -202,9 +202,8 @@ class KafkaPartitions:
         """Return the answer of any broker that a client reaches."""
         message = ""
         for _ in range(TRIES):
-            client = admin_client(
-                {**self.options, **(more or {})}
-            )  # kept while it answers: the futures of a collected client are cancelled
+            # kept while it answers: the futures of a collected client are cancelled
+            client = admin_client({**self.options, **(more or {})})
             try:
                 return ask(client)
             except KafkaException as error:
