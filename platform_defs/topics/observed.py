@@ -1,8 +1,8 @@
 """A cluster's topics as a broker described them in one moment."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 
 from platform_defs.kafka.observed import Partition, Replicas
 
@@ -58,7 +58,7 @@ def _normal(value: str) -> object:
     parts = [part.strip() for part in value.split(",")]
     if len(parts) > 1:
         return parts
-    try:
-        return Decimal(parts[0])
-    except InvalidOperation:
-        return parts[0].lower() if parts[0].lower() in ("true", "false") else parts[0]
+    for number in (int, float):  # a float as Kafka's doubles are: 0.1 and 0.10000000000000001 are one
+        with suppress(ValueError):
+            return number(parts[0])
+    return parts[0].lower() if parts[0].lower() in ("true", "false") else parts[0]

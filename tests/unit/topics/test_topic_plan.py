@@ -172,6 +172,8 @@ def test_a_topic_that_only_upserts_read_is_created_compacted(
     ("one", "other", "same"),
     [
         ("0.5", "0.50", True),
+        ("0.1", "0.10000000000000001", True),
+        ("snan", "1", False),
         ("1000", "1e3", True),
         ("TRUE", "true", True),
         ("compact, delete", "compact,delete", True),
