@@ -151,9 +151,10 @@ def from_json(document: Any, file: str) -> Reassignment:
         plan = _Document.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
+        problem = first["msg"].partition(" or instance of ")[0]  # pydantic's, for a class that no user knows
         names = (part for part in first["loc"] if isinstance(part, str) and part != "[key]")
         raise BadInput(
-            f"is no reassignment plan: {first['msg']}. Make a new plan: tidegate cluster reassign plan --file {file}",
+            f"is no reassignment plan: {problem}. Make a new plan: tidegate cluster reassign plan --file {file}",
             file=file,
             field=".".join(names),
         ) from error

@@ -145,6 +145,11 @@ def test_a_plan_file_that_was_changed_is_refused_by_field(path: list[str], value
     assert (refused.value.file, refused.value.field) == ("p.json", field)
 
 
+def test_a_file_that_is_no_plan_is_refused_in_words_of_json() -> None:
+    with pytest.raises(BadInput, match=r"is no reassignment plan: Input should be a valid dictionary\. Make a new plan"):
+        from_json([], "p.json")
+
+
 def test_the_record_of_a_reassignment_outlives_the_process(tmp_path: Path) -> None:
     record = Record(tmp_path / "home")
     assert record.load("c") is None
