@@ -146,7 +146,7 @@ def test_a_plan_file_that_was_changed_is_refused_by_field(path: list[str], value
 
 
 def test_a_file_that_is_no_plan_is_refused_in_words_of_json() -> None:
-    with pytest.raises(BadInput, match=r"is no reassignment plan: Input should be a valid dictionary\. Make a new plan"):
+    with pytest.raises(BadInput, match=r"is no reassignment plan: Input should be a valid dictionary\. Make"):
         from_json([], "p.json")
 
 
