@@ -30,9 +30,9 @@ from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.commit.direct_task import publish_ranges
 from platform_defs.engine.commit.publish import BatchRecord, publish
 from platform_defs.engine.direct import prepare
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.job.stage import one_attempt_each
 from platform_defs.engine.plan.planning import decide
-from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.task.task import TaskWork, read_and_stage
 from platform_defs.errors import TopicMissing
@@ -77,7 +77,7 @@ class MadeUp:
 
 @dataclass
 class Made:
-    """A topic of so many partitions that does not exist (Broker, engine.task_ports.Source)."""
+    """A topic of so many partitions that does not exist (Broker, engine.source_and_staging.Source)."""
 
     partitions: int
     end: int = 0

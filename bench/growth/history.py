@@ -14,11 +14,11 @@ from dagster._core.events import StepMaterializationData
 
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.engine.commit.publish import BatchRecord, publish
+from platform_defs.engine.interfaces.broker_and_auditor import Broker
+from platform_defs.engine.interfaces.gaps import Gaps
+from platform_defs.engine.interfaces.source_and_staging import Coverage
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.lease.lease import PostgresLease, acquire
-from platform_defs.engine.ports.gaps import Gaps
-from platform_defs.engine.ports.run_ports import Broker
-from platform_defs.engine.ports.staged import Staged
-from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.engine.staging.staging import PostgresRecording
 from platform_defs.ledger.ledger import Ledger
 from platform_defs.ledger.published import Published

@@ -27,8 +27,8 @@ from platform_defs.contract.evolution.statements import (
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.odcs_writer import contract_digest
+from platform_defs.engine.interfaces import crash_points
 from platform_defs.engine.lease.table_claims import claim
-from platform_defs.engine.ports import crash_points
 from platform_defs.errors import BadInput, ChangedMeanwhile, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.writer_schema import WriterSchema

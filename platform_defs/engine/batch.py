@@ -33,6 +33,10 @@ from platform_defs.engine.commit.right_registry import (
 )
 from platform_defs.engine.direct import goes_direct, publish_directly
 from platform_defs.engine.failure import record_failure
+from platform_defs.engine.interfaces import crash_points
+from platform_defs.engine.interfaces.schema_finder import Schemas, summed
+from platform_defs.engine.interfaces.source_and_staging import MessagePlace, Refusal
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.job.bisection import Bisection, Failure, certain
 from platform_defs.engine.job.row_local import refuse_unproven
 from platform_defs.engine.job.stage import Results, stage
@@ -41,10 +45,6 @@ from platform_defs.engine.lease.pauses import SUSPECTED
 from platform_defs.engine.plan.budget import Budget, Spent
 from platform_defs.engine.plan.planning import TASKS, decide
 from platform_defs.engine.plan.topic_view import describe
-from platform_defs.engine.ports import crash_points
-from platform_defs.engine.ports.schema_ports import Schemas, summed
-from platform_defs.engine.ports.staged import Staged
-from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
 from platform_defs.engine.prefetch import Prefetch, SpeculativeBatch
 from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.task.task import TaskWork

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from platform_defs.engine.interfaces.broker_and_auditor import Auditor, Broker, LineageEvents
+from platform_defs.engine.interfaces.schema_finder import Schemas
+from platform_defs.engine.interfaces.source_and_staging import Source
 from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.ports.run_ports import Auditor, Broker, LineageEvents
-from platform_defs.engine.ports.schema_ports import Schemas
-from platform_defs.engine.ports.task_ports import Source
 
 
 @dataclass(frozen=True)

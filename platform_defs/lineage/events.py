@@ -28,7 +28,7 @@ from openlineage.client.serde import Serde
 from openlineage.client.transport.file import FileConfig, FileTransport
 
 from platform_defs.contract.model.contract import CheckResult, Contract
-from platform_defs.engine.ports.staged import Staged
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.ledger.answers import LineageEvent
 from platform_defs.ledger.migrations import reading
 from platform_defs.postgres.connection import Connection, connect, dict_rows, queries

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.engine.ports import crash_points
+from platform_defs.engine.interfaces import crash_points
 from platform_defs.errors import LedgerMissing, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.ledger.migrations import reading

@@ -30,7 +30,7 @@ _kept = SchemaCache[WriterSchema]()  # this process's cache
 
 @dataclass(frozen=True)
 class RegistrySchemas:
-    """See engine.ports.schema_ports.Schemas. Picklable; each task gets its own."""
+    """See engine.interfaces.schema_finder.Schemas. Picklable; each task gets its own."""
 
     ledger: SchemaLedger
     opened: tuple[Generation, ...]  # the pipeline's, ascending
@@ -143,7 +143,7 @@ class RegistrySchemas:
 
 
 def generations_of(opened: Iterable[Generation], topic_id: str | None, partition: int) -> list[tuple[int, int]]:
-    """See engine.ports.schema_ports.Schemas."""
+    """See engine.interfaces.schema_finder.Schemas."""
     starts = {0: 1}  # for generations that begin at the same offset, the newest
     for one in opened:
         here = one.topic_id is not None and one.topic_id == topic_id
@@ -175,7 +175,7 @@ def schemas_of(
 
 @dataclass(frozen=True)
 class ReadOnlySchemas:
-    """See engine.ports.schema_ports.SchemaFinder. Queries the ledger, if there is one, then the registry. For a
+    """See engine.interfaces.schema_finder.SchemaFinder. Queries the ledger, if there is one, then the registry. For a
     read-only command: nothing is kept, and no ledger is needed.
     """
 
@@ -189,8 +189,8 @@ class ReadOnlySchemas:
         return generations_of(self.opened, self.topic_id, partition)
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """See engine.ports.schema_ports.SchemaFinder. Raises RegistryAway, LedgerAway, and BadInput if a schema is not
-        in the ledger and there is no registry.
+        """See engine/interfaces/schema_finder.py. Raises RegistryAway, LedgerAway, and BadInput if a schema is not in the
+        ledger and there is no registry.
         """
         found: dict[str, WriterSchema | None] = dict.fromkeys(keys)
         if self.ledger is not None:

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from math import inf
 from typing import Protocol
 
-from platform_defs.engine.ports.run_ports import Broker
+from platform_defs.engine.interfaces.broker_and_auditor import Broker
 from platform_defs.errors import BadInput, TopicMissing
 from platform_defs.errors.halts import (
     ClusterSwitched,

@@ -7,9 +7,9 @@ from typing import Any
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import fingerprint_of
+from platform_defs.engine.interfaces.broker_and_auditor import Broker
 from platform_defs.engine.plan.split_batch import split_pending
 from platform_defs.engine.plan.topic_view import describe_with_halt
-from platform_defs.engine.ports.run_ports import Broker
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.errors.halts import KeepsFailing
 from platform_defs.ledger.answers import PipelineState

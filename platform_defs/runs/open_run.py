@@ -11,10 +11,10 @@ from platform_defs.contract.model.digest import transform_digest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import RunContext
 from platform_defs.engine.commit.auditor import GreatExpectationsAuditor
+from platform_defs.engine.interfaces.schema_finder import Schemas
 from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.lease.lease import acquire
 from platform_defs.engine.plan.replay_plan import SUFFIX
-from platform_defs.engine.ports.schema_ports import Schemas
 from platform_defs.kafka.broker import BrokerPoll, KafkaBroker
 from platform_defs.kafka.source import KafkaSource
 from platform_defs.ledger.ledger import Ledger

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import RunContext, drain
-from platform_defs.engine.ports.task_ports import Source
+from platform_defs.engine.interfaces.source_and_staging import Source
 from platform_defs.formats.blocks.block import Block
 from platform_defs.ledger.published import Published
 from platform_defs.offsets import OffsetRange

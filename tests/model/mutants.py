@@ -13,11 +13,11 @@ from platform_defs.contract.model.dead_letter_window import Counted, Recent
 from platform_defs.engine import batch, prefetch
 from platform_defs.engine.commit import audit, publish, publish_statements
 from platform_defs.engine.commit.publish_statements import PostgresPublication
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.lease import table_claims
 from platform_defs.engine.lease.lease import PostgresLease
 from platform_defs.engine.plan import planning
 from platform_defs.engine.plan.planning import BatchPlan, first_positions
-from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.staging import staging_tables
 from platform_defs.errors import StagingLost

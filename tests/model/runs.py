@@ -26,10 +26,10 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine import batch
 from platform_defs.engine.batch import RunContext
 from platform_defs.engine.commit.publish import BatchRecord, publish
+from platform_defs.engine.interfaces.broker_and_auditor import AuditView
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.job.stage import Results, one_attempt_each
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.ports.run_ports import AuditView
-from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.prefetch import Begun, Prefetch, SpeculativeBatch
 from platform_defs.engine.staging.staging import PostgresRecording
 from platform_defs.engine.task import task

@@ -19,7 +19,7 @@ from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:  # Dagster's definitions have the descriptions, and do not wait for Arrow's import
-    from platform_defs.engine.ports.staged import FaultGroup, Staged
+    from platform_defs.engine.interfaces.staged import FaultGroup, Staged
 
 SAMPLES = 10
 GATE_TRIES = 8  # tries before the batch halts its pipeline: about an hour of them (`back_off`)

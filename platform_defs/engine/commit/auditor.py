@@ -1,4 +1,4 @@
-"""Batch rules, evaluated by Great Expectations through SQL: the engine's Auditor (engine/ports/run_ports.py).
+"""Batch rules, evaluated by Great Expectations through SQL: the Auditor of engine/interfaces/broker_and_auditor.py.
 
 Importing Great Expectations takes seconds, so this file imports it only when a rule is evaluated: no command, no sensor
 and no pipeline without batch rules pays for it.
@@ -19,7 +19,7 @@ from typing import Any
 from platform_defs.contract.model.classified import NOT_SHOWN
 from platform_defs.contract.model.contract import BatchRule, CheckResult, Contract
 from platform_defs.engine.commit.audit import SAMPLES
-from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.engine.interfaces.broker_and_auditor import AuditView
 from platform_defs.errors import BadInput, LedgerAway, quoting
 from platform_defs.postgres.connection import session_uri
 from platform_defs.postgres.sqlalchemy_sessions import with_sessions

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from platform_defs.contract.model.contract import Contract, Limits
 from platform_defs.contract.model.dead_letter_window import NONE_YET, Counted, Recent
-from platform_defs.engine.ports.staged import FaultGroup, Staged
+from platform_defs.engine.interfaces.staged import FaultGroup, Staged
 from platform_defs.errors import Halt
 from platform_defs.errors.halts import TooManyDeadLetters
 from platform_defs.errors.words import plural

@@ -20,9 +20,9 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.dead_letter_window import Recent
 from platform_defs.engine.commit.publish_statements import Holder, PostgresPublication
 from platform_defs.engine.commit.row_writing import Written
-from platform_defs.engine.ports import crash_points
-from platform_defs.engine.ports.staged import FaultGroup, Staged
-from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.engine.interfaces import crash_points
+from platform_defs.engine.interfaces.source_and_staging import Coverage
+from platform_defs.engine.interfaces.staged import FaultGroup, Staged
 from platform_defs.engine.staging.binary_copy import copy_rows
 from platform_defs.engine.staging.staging import faults_of
 from platform_defs.errors import Fenced

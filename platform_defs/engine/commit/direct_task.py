@@ -23,11 +23,11 @@ from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.direct_statements import DirectSession, DirectTransaction, PostgresDirect
 from platform_defs.engine.commit.publish import STEPS, BatchRecord, read_up_to
 from platform_defs.engine.commit.right_registry import refuse_switched_since, refuse_unknown
+from platform_defs.engine.interfaces import crash_points
+from platform_defs.engine.interfaces.broker_and_auditor import Broker, LineageEvents
+from platform_defs.engine.interfaces.source_and_staging import Coverage, Recording
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.plan.topic_view import describe
-from platform_defs.engine.ports import crash_points
-from platform_defs.engine.ports.run_ports import Broker, LineageEvents
-from platform_defs.engine.ports.staged import Staged
-from platform_defs.engine.ports.task_ports import Coverage, Recording
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.engine.task.task import TaskWork, fitting, read_range
 from platform_defs.errors import Fenced, LogTruncated, Retryable, TidegateError

@@ -11,9 +11,9 @@ from typing import Any
 
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.engine.commit.publish_statements import PostgresPublication
+from platform_defs.engine.interfaces.broker_and_auditor import Broker
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.plan.topic_view import describe
-from platform_defs.engine.ports.run_ports import Broker
-from platform_defs.engine.ports.staged import Staged
 from platform_defs.errors import LogTruncated, StagingLost
 from platform_defs.ledger.published import RowChanges
 from platform_defs.offsets import Position, TopicView, still_there

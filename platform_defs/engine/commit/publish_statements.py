@@ -16,8 +16,8 @@ from platform_defs.contract.model.contract import CheckResult, Contract, Table
 from platform_defs.contract.redaction import redacting
 from platform_defs.engine.commit.breaker import recent_with
 from platform_defs.engine.commit.row_writing import StagedRows, Written, accumulate, append, upsert, upsert_in_order
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.plan.split_batch import next_part
-from platform_defs.engine.ports.staged import Staged
 from platform_defs.engine.staging.staging import coverage_of
 from platform_defs.engine.staging.staging_tables import rows_table
 from platform_defs.errors import Fenced, StagingLost

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.interfaces.schema_finder import Schemas
+from platform_defs.engine.interfaces.staged import FaultGroup, Staged
 from platform_defs.engine.plan.replay_plan import SUFFIX
-from platform_defs.engine.ports.schema_ports import Schemas
-from platform_defs.engine.ports.staged import FaultGroup, Staged
 from platform_defs.errors import BadInput, Halt, SchemasNotGiven
 from platform_defs.errors.halts import RegistrySwitched
 from platform_defs.errors.words import plural

@@ -13,13 +13,13 @@ from itertools import islice
 from pyspark.sql import SparkSession
 
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.interfaces.broker_and_auditor import Broker
+from platform_defs.engine.interfaces.source_and_staging import StagingArea
 from platform_defs.engine.job.job import run
 from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.job.stage import stage_frame
 from platform_defs.engine.job.transform import transform_file
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.ports.run_ports import Broker
-from platform_defs.engine.ports.task_ports import StagingArea
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
 from platform_defs.errors.words import plural

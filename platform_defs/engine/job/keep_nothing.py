@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.model.contract import Fault
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.interfaces.gaps import Gaps
+from platform_defs.engine.interfaces.source_and_staging import Coverage, Recording, Source
 from platform_defs.engine.job.stage import stage_frame
-from platform_defs.engine.ports.gaps import Gaps
-from platform_defs.engine.ports.task_ports import Coverage, Recording, Source
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange

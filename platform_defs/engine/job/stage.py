@@ -7,11 +7,11 @@ from uuid import UUID
 from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.interfaces.source_and_staging import Coverage
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.job.job import bound, job_errors, range_numbers, run
 from platform_defs.engine.job.transform import transformed
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.ports.staged import Staged
-from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.engine.task import task
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import StagingLost

@@ -17,13 +17,13 @@ from platform_defs.contract.redaction import stored_halt
 from platform_defs.engine.commit.direct_statements import PostgresDirect
 from platform_defs.engine.commit.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
 from platform_defs.engine.commit.refused_rows import RefusedRow, find_first_refused, find_refused
+from platform_defs.engine.interfaces import crash_points
+from platform_defs.engine.interfaces.broker_and_auditor import AuditView
+from platform_defs.engine.interfaces.source_and_staging import Coverage
+from platform_defs.engine.interfaces.staged import FaultGroup, Staged
 from platform_defs.engine.lease.pauses import LONG, Counts, Pause
 from platform_defs.engine.lease.table_claims import claim, pin
 from platform_defs.engine.lease.take_over import refuse_held, take_over
-from platform_defs.engine.ports import crash_points
-from platform_defs.engine.ports.run_ports import AuditView
-from platform_defs.engine.ports.staged import FaultGroup, Staged
-from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.engine.staging import staging_tables
 from platform_defs.engine.staging.staging import PostgresStaging, coverage_of, faults_of
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError

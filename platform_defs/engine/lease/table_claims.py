@@ -18,7 +18,7 @@ from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.model.reserved import REPLAY
 from platform_defs.contract.odcs_writer import contract_digest
-from platform_defs.engine.ports import crash_points
+from platform_defs.engine.interfaces import crash_points
 from platform_defs.errors import BadInput
 from platform_defs.formats.writer_fit import writer_changes
 from platform_defs.ledger.contract_ledger import SHORT_WAIT, ContractLedger, run

@@ -15,8 +15,8 @@ from platform_defs.contract.model.contract import CheckResult, Contract, Table
 from platform_defs.contract.model.digest import definition, digest_of
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import REPLAY as SUFFIX
-from platform_defs.engine.ports.run_ports import Broker, LineageEvents
-from platform_defs.engine.ports.staged import Staged
+from platform_defs.engine.interfaces.broker_and_auditor import Broker, LineageEvents
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.errors import BadInput
 from platform_defs.errors.halts import PartitionSpan
 from platform_defs.errors.words import plural

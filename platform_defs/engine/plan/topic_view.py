@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.engine.ports.run_ports import Broker
+from platform_defs.engine.interfaces.broker_and_auditor import Broker
 from platform_defs.errors import BrokerAway, Halt
 from platform_defs.offsets import PendingBatch, Position, TopicView, halt_for_log, outdated
 

@@ -12,9 +12,9 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model.contract import Fault
-from platform_defs.engine.ports.gaps import Gaps
-from platform_defs.engine.ports.staged import FaultGroup, Staged
-from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.engine.interfaces.gaps import Gaps
+from platform_defs.engine.interfaces.source_and_staging import Coverage
+from platform_defs.engine.interfaces.staged import FaultGroup, Staged
 from platform_defs.engine.staging.binary_copy import copy_rows
 from platform_defs.engine.staging.staging_tables import STAGING_SCHEMA
 from platform_defs.errors import LedgerAway

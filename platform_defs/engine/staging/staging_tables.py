@@ -18,8 +18,8 @@ from psycopg import sql
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.system_columns import staged_columns
-from platform_defs.engine.ports.run_ports import AuditView
-from platform_defs.engine.ports.staged import Staged
+from platform_defs.engine.interfaces.broker_and_auditor import AuditView
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.postgres.connection import Connection, queries
 from platform_defs.postgres.tables import closed_list
 

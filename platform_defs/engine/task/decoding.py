@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model.contract import Contract, Fault
-from platform_defs.engine.ports.schema_ports import NamedSchema, SchemaFinder
+from platform_defs.engine.interfaces.schema_finder import NamedSchema, SchemaFinder
 from platform_defs.engine.task.message_keys import KeyColumn, key_texts
 from platform_defs.engine.task.metadata_columns import with_metadata
 from platform_defs.engine.task.row_checks import check_rows

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from platform_defs.contract.model.contract import Fault
-from platform_defs.engine.ports.schema_ports import NamedSchema
+from platform_defs.engine.interfaces.schema_finder import NamedSchema
 from platform_defs.formats.blocks.arrow import Column
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.reason import MISSING_KEY

@@ -20,10 +20,17 @@ from platform_defs.contract.model.contract import Contract, Fault
 from platform_defs.contract.model.offered_columns import OFFERED
 from platform_defs.contract.model.system_columns import decoded_columns, staged_columns
 from platform_defs.contract.redaction import redacted
-from platform_defs.engine.ports import crash_points
-from platform_defs.engine.ports.gaps import Gaps, ascend
-from platform_defs.engine.ports.schema_ports import NamedSchema, Schemas, counted
-from platform_defs.engine.ports.task_ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
+from platform_defs.engine.interfaces import crash_points
+from platform_defs.engine.interfaces.gaps import Gaps, ascend
+from platform_defs.engine.interfaces.schema_finder import NamedSchema, Schemas, counted
+from platform_defs.engine.interfaces.source_and_staging import (
+    Coverage,
+    MessagePlace,
+    Recording,
+    Refusal,
+    Source,
+    StagingArea,
+)
 from platform_defs.engine.task.decoding import BlockDecoder, DecodedBlock
 from platform_defs.engine.task.message_keys import KeyColumn
 from platform_defs.engine.task.metadata_columns import with_offered

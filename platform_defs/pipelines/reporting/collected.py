@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from platform_defs.engine.ports.schema_ports import summed
+from platform_defs.engine.interfaces.schema_finder import summed
 from platform_defs.ledger.published import Published, RowChanges
 from platform_defs.offsets import whole_spans
 

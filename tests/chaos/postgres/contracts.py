@@ -12,8 +12,8 @@ from platform_defs.contract.evolution.statements import NOT_NULL, Given
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract_changes import evolve
+from platform_defs.engine.interfaces.crash_points import ApplyPoint, NotNullPoint
 from platform_defs.engine.lease.lease import acquire
-from platform_defs.engine.ports.crash_points import ApplyPoint, NotNullPoint
 from platform_defs.errors import Fenced
 from platform_defs.settings.contracts import find_pipeline
 from platform_defs.stack.endpoints import connection

@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.ports.crash_points import PrunePoint
+from platform_defs.engine.interfaces.crash_points import PrunePoint
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.prune import ledger as prune_ledger
 from platform_defs.prune.prune import Pruned, prune

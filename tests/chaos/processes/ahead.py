@@ -13,7 +13,7 @@ import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
-from platform_defs.engine.ports.task_ports import Source
+from platform_defs.engine.interfaces.source_and_staging import Source
 from platform_defs.errors import GateFailed, LedgerAway
 from platform_defs.errors.error_policy import TRIES
 from platform_defs.formats.blocks.block import Block

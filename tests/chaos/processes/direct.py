@@ -10,8 +10,8 @@ import pytest
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.interfaces.crash_points import CrashPoint
 from platform_defs.engine.lease import lease
-from platform_defs.engine.ports.crash_points import CrashPoint
 from platform_defs.samples.samples import Samples
 from platform_defs.settings.contracts import find_pipeline
 from tests.chaos.halts import halted, resolve_halt

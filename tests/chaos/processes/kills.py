@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.interfaces.crash_points import CrashPoint
 from platform_defs.engine.lease import lease
-from platform_defs.engine.ports.crash_points import CrashPoint
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.waiting import BOUND, wait_for

@@ -248,7 +248,7 @@ def test_a_session_that_is_lost_leaves_nothing_or_all_of_it(world: World, monkey
             world.rows(ended, f"tidegate apply {before.name}")
 
     with monkeypatch.context() as patched:
-        patched.setattr("platform_defs.engine.ports.crash_points.reach", end_it)
+        patched.setattr("platform_defs.engine.interfaces.crash_points.reach", end_it)
         with pytest.raises(OutcomeUnknown, match="Apply it again"):
             apply(world, after)
     assert "channel" not in columns(world, before.contract.row_table)

@@ -11,8 +11,8 @@ import pytest
 from platform_defs.contract.evolution.statements import NOT_NULL, Given
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract_changes import evolve
-from platform_defs.engine.ports import crash_points
-from platform_defs.engine.ports.crash_points import NotNullPoint
+from platform_defs.engine.interfaces import crash_points
+from platform_defs.engine.interfaces.crash_points import NotNullPoint
 from platform_defs.errors import BadInput, ChangedMeanwhile, LedgerAway
 from platform_defs.ledger.contract_ledger import ContractLedger
 from tests.integration.contract_changes.test_contract_apply import apply, changed, columns, exact

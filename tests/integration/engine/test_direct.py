@@ -23,7 +23,7 @@ from platform_defs.engine.commit import direct_task
 from platform_defs.engine.commit.direct_statements import DirectPublication
 from platform_defs.engine.commit.direct_task import Direct
 from platform_defs.engine.direct import prepare
-from platform_defs.engine.ports.run_ports import Broker
+from platform_defs.engine.interfaces.broker_and_auditor import Broker
 from platform_defs.engine.staging.binary_copy import copy_rows
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, StagingLost

@@ -16,8 +16,8 @@ from psycopg import sql
 from platform_defs.contract.evolution.statements import Statement
 from platform_defs.dagster.storage import create_missing_tables
 from platform_defs.engine.batch import RunContext
+from platform_defs.engine.interfaces.source_and_staging import Recording, Source, StagingArea
 from platform_defs.engine.lease.lease import acquire
-from platform_defs.engine.ports.task_ports import Recording, Source, StagingArea
 from platform_defs.errors import (
     AccessDenied,
     BadInput,

@@ -14,7 +14,7 @@ from platform_defs.contract.model.contract import BatchRule
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.auditor import GreatExpectationsAuditor
-from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.engine.interfaces.broker_and_auditor import AuditView
 from platform_defs.errors import BadInput, ChangedMeanwhile, GateFailed, Halt
 from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.kafka.broker import KafkaBroker

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, RunContext
+from platform_defs.engine.interfaces.source_and_staging import Source
 from platform_defs.engine.job.job_limit import JobLimit
-from platform_defs.engine.ports.task_ports import Source
 from platform_defs.errors import Fenced, GateFailed, Halt
 from platform_defs.formats.blocks.block import Block
 from platform_defs.ledger.published import Published

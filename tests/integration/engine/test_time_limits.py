@@ -16,8 +16,8 @@ from platform_defs.contract.model.contract import BatchRule
 from platform_defs.dagster.storage import storage_url
 from platform_defs.engine.batch import drain
 from platform_defs.engine.commit.auditor import GreatExpectationsAuditor
+from platform_defs.engine.interfaces.broker_and_auditor import AuditView
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.ports.run_ports import AuditView
 from platform_defs.errors import LedgerAway
 from platform_defs.offsets import PendingBatch
 from platform_defs.postgres.connection import connect, database_errors, session_statement, session_uri, session_url

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.ports.task_ports import Source
+from platform_defs.engine.interfaces.source_and_staging import Source
 from platform_defs.kafka import broker as kafka_broker
 from platform_defs.kafka import source as kafka
 from platform_defs.kafka.broker import KafkaBroker

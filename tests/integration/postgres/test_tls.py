@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from platform_defs.dagster.storage import Storage, storage_url
 from platform_defs.engine.commit.auditor import GreatExpectationsAuditor
-from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.engine.interfaces.broker_and_auditor import AuditView
 from platform_defs.engine.staging.staging import PostgresStaging
 from platform_defs.errors import LedgerAway
 from platform_defs.postgres.connection import connect, session_uri

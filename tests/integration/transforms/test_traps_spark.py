@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.interfaces.source_and_staging import Coverage
 from platform_defs.engine.job.stage import one_attempt_each
 from platform_defs.engine.job.transform_rules import check_row_local
-from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.errors import BadInput, Halt, MessagesSuspected, StagingLost, TransformBroken
 from platform_defs.offsets import OffsetRange
 from tests.support.waiting import within

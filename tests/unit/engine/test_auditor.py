@@ -9,14 +9,14 @@ import pytest
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.commit import auditor
 from platform_defs.engine.commit.auditor import GreatExpectationsAuditor
-from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.engine.interfaces.broker_and_auditor import AuditView
 from platform_defs.settings.contracts import find_pipeline
 
 NOT_IMPORTED = """
 import sys
 import platform_defs.engine.batch, platform_defs.runs.explain, platform_defs.runs.open_run
 from platform_defs.engine.commit.auditor import GreatExpectationsAuditor
-from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.engine.interfaces.broker_and_auditor import AuditView
 assert GreatExpectationsAuditor("postgresql://nowhere").evaluate((), AuditView("s", "v")) == []
 assert "great_expectations" not in sys.modules
 """

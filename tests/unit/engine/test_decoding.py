@@ -22,7 +22,7 @@ FIELDS = (Field("n", column_type("integer"), False, ()),)
 
 @dataclass
 class Remembered:
-    """Schemas by generation and key (engine.schema_ports.Schemas)."""
+    """Schemas by generation and key (engine.schema_finder.Schemas)."""
 
     schemas: Mapping[tuple[int, str], str]
     starts: Sequence[tuple[int, int]] = ((0, 1),)

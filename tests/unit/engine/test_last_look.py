@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 
 from platform_defs.engine.commit.publish import read_up_to
+from platform_defs.engine.interfaces.source_and_staging import Coverage
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.job.stage import one_attempt_each
-from platform_defs.engine.ports.staged import Staged
-from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.errors import LogTruncated, StagingLost
 from platform_defs.offsets import OffsetRange, PendingBatch
 

@@ -9,8 +9,8 @@ import pytest
 
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.engine.commit.right_registry import as_decided, refuse_switched_since, refuse_unknown
-from platform_defs.engine.ports.staged import FaultGroup, Staged
-from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.engine.interfaces.source_and_staging import Coverage
+from platform_defs.engine.interfaces.staged import FaultGroup, Staged
 from platform_defs.errors import BadInput, Halt, SchemasNotGiven
 from platform_defs.errors.halts import RegistrySwitched
 from platform_defs.formats.blocks.writer_schema import WriterSchema
@@ -23,7 +23,7 @@ SPAN = OffsetRange("t", 0, 0, 3)
 
 @dataclass
 class Asked:
-    """A source of schemas that finds none (engine.schema_ports.Schemas)."""
+    """A source of schemas that finds none (engine.schema_finder.Schemas)."""
 
     familiar: bool
     changed: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.engine.interfaces.source_and_staging import Coverage
 from platform_defs.engine.task.decoding import DecodedBlock
 from platform_defs.engine.task.task import MessageCount, _Tally
 from platform_defs.errors import InternalError, MessageMisplaced

@@ -1,7 +1,7 @@
 """The protocols through which the engine uses what is above it, or what tests replace.
 
-Those for tasks are in engine/ports/task_ports.py, and the finder of the schemas that messages name in
-engine/ports/schema_ports.py.
+Those for tasks are in engine/interfaces/source_and_staging.py, and the finder of the schemas that messages name in
+engine/interfaces/schema_finder.py.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from platform_defs.contract.model.contract import BatchRule, CheckResult, Contract
-from platform_defs.engine.ports.staged import Staged
+from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.offsets import TopicView
 
 

@@ -1,4 +1,4 @@
-"""The inputs and results of a Spark task, as protocols. See engine/ports/run_ports.py.
+"""The inputs and results of a Spark task, as protocols. See engine/interfaces/broker_and_auditor.py.
 
 Source and StagingArea travel to the workers: they are picklable and open their connections there.
 """
@@ -12,7 +12,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from platform_defs.contract.model.contract import Fault, Stage
-from platform_defs.engine.ports.gaps import Gaps
+from platform_defs.engine.interfaces.gaps import Gaps
 from platform_defs.formats.blocks.block import Block
 from platform_defs.ledger.published import SchemaCount
 from platform_defs.offsets import OffsetRange

@@ -1,4 +1,4 @@
-"""The protocols that find the schemas which messages name. See engine/ports/run_ports.py."""
+"""The protocols that find the schemas which messages name. See engine/interfaces/broker_and_auditor.py."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from platform_defs.contract.model.contract import Stage
-from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.engine.interfaces.source_and_staging import Coverage
 from platform_defs.offsets import PendingBatch
 
 
