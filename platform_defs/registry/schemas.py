@@ -189,8 +189,9 @@ class ReadOnlySchemas:
         return generations_of(self.opened, self.topic_id, partition)
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """See engine/interfaces/schema_finder.py. Raises RegistryAway, LedgerAway, and BadInput if a schema is not in the
-        ledger and there is no registry.
+        """See engine/interfaces/schema_finder.py.
+
+        Raises RegistryAway, LedgerAway, and BadInput if a schema is not in the ledger and there is no registry.
         """
         found: dict[str, WriterSchema | None] = dict.fromkeys(keys)
         if self.ledger is not None:
