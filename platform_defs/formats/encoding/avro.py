@@ -86,7 +86,8 @@ class AvroEncoder:
     def missing(self, item: avro.RecordField) -> bytes:
         """Return a field that is not given: its default, else null. Raises CannotEncode if it has neither."""
         if item.default is not None:
-            return _Defaults(self.schema, self.root).value(item.type, json.loads(item.default, parse_float=Decimal))
+            default = json.loads(item.default, parse_float=Decimal)
+            return _Defaults(self.schema, self.root)._within(item.name, item.type, default)
         try:
             return self.value(item.type, None)
         except CannotEncode:

@@ -135,6 +135,21 @@ def test_a_missing_field_gets_its_default_or_null() -> None:
     assert encoded(ADDRESS, "", default={"city": "B"}) == b"\x02B"
 
 
+@pytest.mark.parametrize(
+    ("of", "default", "reason"),
+    [
+        ("int", "x", r'^f: "x" is not an int$'),
+        (ADDRESS, {"city": 1}, r"^f\.city: 1 is not a string$"),
+        (ADDRESS, {}, r"^f\.city: it is missing; the schema requires a string$"),
+        ({"type": "array", "items": "int"}, [1, "x"], r'^f\[1\]: "x" is not an int$'),
+        (["int", "string"], True, "^f: the default true does not fit a union of 2 types$"),
+    ],
+)
+def test_a_default_that_does_not_fit_is_refused_at_its_place(of: Any, default: Any, reason: str) -> None:
+    with pytest.raises(CannotEncode, match=reason):
+        encoded(of, "", default=default)
+
+
 def test_the_default_of_an_avro_field_is_fastavros() -> None:
     fields = [{"name": "a", "type": "int", "default": 7}, {"name": "b", "type": ["null", "string"]}]
     schema: Any = {"type": "record", "name": "R", "fields": fields}
