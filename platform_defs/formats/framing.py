@@ -206,9 +206,8 @@ def _header(written: bytes, *, protobuf: bool) -> _Header:
     else:
         return _Header(written, wrong="does not identify a schema")
     if indexes and protobuf:
-        from platform_defs.formats.protobuf.message_index import (
-            read_indexes,
-        )  # a worker loads the formats that it reads
+        # A worker loads the formats that it reads.
+        from platform_defs.formats.protobuf.message_index import read_indexes
 
         found = read_indexes(indexes, len(indexes))
         if found is None or found[1] != len(indexes):
