@@ -168,6 +168,14 @@ def test_a_line_to_add_names_the_type_that_takes_every_value(tmp_path: Path) -> 
     ]
 
 
+def test_a_union_of_one_type_is_shown_as_that_type() -> None:
+    fields = [{"name": "when", "type": [MICROS]}, {"name": "tags", "type": {"type": "array", "items": ["string"]}}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    when, tags = fields_of(WriterSchema("1", "avro", json.dumps(schema)))
+    assert (when.type, when.reads_as, when.optional) == ("long (timestamp-micros)", column_type("timestamp"), False)
+    assert tags.reads_as == column_type("array<string>")
+
+
 @pytest.mark.parametrize("name", ["no", "on", "y", "null", "Off"])
 def test_a_line_to_add_is_read_alike_by_every_yaml(name: str) -> None:
     line = line_to_add(WriterField((name,), "string", False, column_type("string")))
