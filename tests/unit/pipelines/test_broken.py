@@ -96,6 +96,15 @@ def test_materializing_a_broken_one_fails_with_its_sentence(typo: Catalogue, ins
     assert instance.get_latest_materialization_event(shown.key) is None
 
 
+def test_a_check_that_a_run_has_planned_and_not_evaluated_is_reported(
+    typo: Catalogue, instance: DagsterInstance
+) -> None:
+    job = compose(typo.pipelines, typo.broken).resolve_implicit_global_asset_job_def()
+    (shown,) = broken_assets(typo.broken)
+    instance.create_run_for_job(job.get_subset(asset_selection={shown.key}))
+    assert not_shown(instance, [shown]) == [evaluation(shown)]
+
+
 def test_the_sensor_reports_once_and_again_when_the_error_is_another(
     typo: Catalogue, instance: DagsterInstance
 ) -> None:
