@@ -306,7 +306,7 @@ def test_an_error_of_postgres_quotes_nothing_outside_the_block_or_the_task(state
 
 @pytest.mark.parametrize("within", [None, b"PL/pgSQL function route() line 3 at EXECUTE"])
 def test_a_missing_right_is_named_unless_a_function_made_the_statement(within: bytes | None) -> None:
-    given = {DiagnosticField.MESSAGE_PRIMARY: b"permission denied for table " + QUOTED.encode()}
+    given: Any = {DiagnosticField.MESSAGE_PRIMARY: b"permission denied for table " + QUOTED.encode()}
     given |= {DiagnosticField.SQLSTATE: b"42501"} | ({} if within is None else {DiagnosticField.CONTEXT: within})
     with pytest.raises(BadInput, match="42501") as denied, redacting(PEOPLE), database_errors():
         raise psycopg.errors.InsufficientPrivilege("permission denied", info=given)
