@@ -92,6 +92,8 @@ def compose(
         verify_schedule(verify, contracts, names, whole=False),
         verify_schedule(verify, contracts, names, whole=True),
     )
+    # Of the pipelines and the code that reads them: a run that began with another ends its turns.
+    digest = digest_of((definitions_digest(pipelines), same_install.here()))
     return dg.Definitions(
         assets=assets,
         asset_checks=[
@@ -101,7 +103,7 @@ def compose(
         ],
         jobs=[*loading, verify, prune],
         sensors=[
-            *([lag_sensor(contracts, loading, _digest(pipelines), names)] if contracts else []),
+            *([lag_sensor(contracts, loading, digest, names)] if contracts else []),
             observe_topics(topics, names),
             *([schemas_sensor(naming, names)] if naming else []),
             *([report_broken(unusable, names)] if unusable else []),
@@ -126,11 +128,6 @@ def _written(asset: dg.AssetsDefinition, prefix: Sequence[str], names: str) -> d
         return moving
     op = moving.op.with_replaced_properties(name=f"{names}{moving.op.name}")
     return dg.AssetsDefinition.dagster_internal_init(**{**moving.get_attributes_dict(), "node_def": op})
-
-
-def _digest(pipelines: Sequence[Pipeline]) -> str:
-    """Return a digest of the pipelines and the code that reads them. A run that began with another ends its turns."""
-    return digest_of((definitions_digest(pipelines), same_install.here()))
 
 
 def load(folder: Path | None = None, written: Sequence[dg.AssetsDefinition] = (), **options: Any) -> dg.Definitions:

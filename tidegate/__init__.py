@@ -36,28 +36,21 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_ERRORS = "platform_defs.errors"
 _MODULES = {
-    "definitions": "tidegate.location",
-    "TopicsComponent": "tidegate.topics_component",
-    "topic_asset": "platform_defs.producers.written_topics",
-    "find_contract": "tidegate.contracts",
-    "Producer": "tidegate.producer",
-    "Message": "platform_defs.producers.message",
-    "Delivered": "platform_defs.producers.message",
-    "TidegateError": _ERRORS,
-    "Retryable": _ERRORS,
-    "BrokerAway": _ERRORS,
-    "LedgerAway": _ERRORS,
-    "RegistryAway": _ERRORS,
-    "TransactionAborted": _ERRORS,
-    "NotDelivered": _ERRORS,
-    "ProducerBroken": _ERRORS,
-    "ProducerFenced": _ERRORS,
-    "BadInput": _ERRORS,
-    "TopicMissing": _ERRORS,
-    "Halt": _ERRORS,
-    "InternalError": _ERRORS,
+    name: module
+    for module, names in {
+        "tidegate.location": "definitions",
+        "tidegate.topics_component": "TopicsComponent",
+        "tidegate.contracts": "find_contract",
+        "tidegate.producer": "Producer",
+        "platform_defs.producers.written_topics": "topic_asset",
+        "platform_defs.producers.message": "Message Delivered",
+        "platform_defs.errors": (
+            "TidegateError Retryable BrokerAway LedgerAway RegistryAway TransactionAborted NotDelivered ProducerBroken "
+            "ProducerFenced BadInput TopicMissing Halt InternalError"
+        ),
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [

@@ -56,9 +56,6 @@ COMMANDS = {
     "rights": ("database.cli.rights", "Print the GRANT statements for the owner, publisher and reader roles."),
 }
 
-# Earlier names, which errors in ledgers and in Dagster's log still have.
-RENAMED = {"ack": "resolve", "recut": "split-batch"}
-
 # Options by their names in other commands and tools, with their names in commands that have that option.
 OTHER_NAMES = {"--count": "--limit", "--max-messages": "--limit", "--limit": "--count"}
 
@@ -102,8 +99,6 @@ class Commands(TyperGroup):
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        if args and not ctx.resilient_parsing and (new := RENAMED.get(args[0])):
-            raise typer.BadParameter(f"tidegate {args[0]} is now tidegate {new}")
         if args[:2] in (["dlq", "send"], ["dlq", "discard"]) or (args[:2] == ["dlq", "list"] and "--unsent" in args):
             former = "dlq list --unsent" if args[1] == "list" else f"dlq {args[1]}"
             print_error(f"tidegate {former} is now tidegate unsent {args[1]}; the former name works until version 0.4")

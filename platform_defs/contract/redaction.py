@@ -79,15 +79,13 @@ def _redacted(contract: Contract, fault: Fault, fields: dict[str, Field], hidden
     if fault.stage not in ("decode", "check") or fault.error_class in _QUOTES_NOTHING:
         return fault
     field = fields.get(fault.field or "")
-    if field is not None and field.name not in hidden.fields and not _may_quote_others(field, fault):
-        return fault
+    if field is not None and field.name not in hidden.fields:
+        # The reason may quote the field's neighbours: the value in place of the object around it.
+        quotes_others = len(field.path) > 1 and not field.source and fault.error_class == "WrongType"
+        if not quotes_others:
+            return fault
     subject = "the message's key" if fault.field == "_key" else field.place if field else "the message"
     return replace(fault, message=f"{subject} {_reason(contract, fault, field)} {INSTEAD}")
-
-
-def _may_quote_others(field: Field, fault: Fault) -> bool:
-    """Return True if the reason may quote the field's neighbours: the value in place of the object around it."""
-    return len(field.path) > 1 and not field.source and fault.error_class == "WrongType"
 
 
 def _reason(contract: Contract, fault: Fault, field: Field | None) -> str:

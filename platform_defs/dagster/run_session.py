@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # Dagster's definitions have the resource, and do not wait fo
 PREFIX = "tidegate/run/"
 # A run's tag: "open" from its first line, "closed" when it ends by itself. Dagster's UI hides tags with this prefix.
 TAG = ".dagster/tidegate_session"
-FORMER_TAG = "tidegate/session"  # the tag of a run that an older version started, and that may have died since
 # A run's tag: the UUID of its ledger. Runs of several ledgers may be in one Dagster instance.
 LEDGER_TAG = ".dagster/tidegate_ledger"
 

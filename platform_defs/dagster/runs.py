@@ -28,7 +28,7 @@ from platform_defs.dagster.keys import (
     job_tag,
     table_keys,
 )
-from platform_defs.dagster.run_session import FORMER_TAG, LEDGER_TAG, TAG
+from platform_defs.dagster.run_session import LEDGER_TAG, TAG
 
 UNFINISHED = [
     DagsterRunStatus.QUEUED,
@@ -173,7 +173,7 @@ def _is_dead(record: RunRecord, contracts: Sequence[Contract], now: datetime) ->
     run = record.dagster_run
     if run.status not in WORKING:
         return False  # run monitoring watches the queue and the start: start_timeout_seconds
-    if run.tags.get(TAG, run.tags.get(FORMER_TAG)) == "open":
+    if run.tags.get(TAG) == "open":
         return True
     return _works_for_us_alone(run, contracts) and _silent(record, now)
 

@@ -66,17 +66,14 @@ def _bootstrap(looks: Looks) -> Iterator[Finding]:
     named = {broker.address for broker, _ in advertised_by(looks.bootstrap)}
     for seen in looks.bootstrap:
         if isinstance(seen.outcome, Answer):
+            broker = "a broker" if seen.outcome.answering is None else f"broker {seen.outcome.answering}"
+            listener = "" if seen.outcome.listener is None else f" (listener {seen.outcome.listener})"
             yield Subject("kafka", str(seen.address)).well(
-                f"The bootstrap address {seen.address} leads to {_who(seen.outcome)}."
+                f"The bootstrap address {seen.address} leads to {broker}{listener} of the cluster "
+                f"{seen.outcome.cluster_id}."
             )
         elif seen.address not in named:
             yield explain(Case(seen.address, seen.outcome, looks.protocol, looks.source))
-
-
-def _who(answer: Answer) -> str:
-    broker = "a broker" if answer.answering is None else f"broker {answer.answering}"
-    listener = "" if answer.listener is None else f" (listener {answer.listener})"
-    return f"{broker}{listener} of the cluster {answer.cluster_id}"
 
 
 def _advertised(looks: Looks, broker: Broker, by: Advertised) -> Finding:

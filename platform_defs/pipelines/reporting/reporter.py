@@ -25,8 +25,7 @@ from platform_defs.dagster.runs import scheduled
 from platform_defs.dagster.storage import STORAGE_AWAY
 from platform_defs.errors import GateFailed, LedgerAway, PipelineHeld, TidegateError
 from platform_defs.errors.words import plural
-from platform_defs.groups.own_groups import progress_group
-from platform_defs.groups.progress import show_progress
+from platform_defs.groups.own_groups import progress_group, show_progress
 from platform_defs.ledger.answers import PipelineStatus
 from platform_defs.ledger.ledger import Ledger
 from platform_defs.ledger.published import Published, SchemaCount

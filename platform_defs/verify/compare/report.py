@@ -132,10 +132,6 @@ class Findings:
         """Return empty findings for a contract's pipeline; classified values are not shown."""
         return cls(contract.pipeline, contract.row_table.name, frozenset([classified(contract)]))
 
-    def also_hide(self, contract: Contract) -> None:
-        """Also hide what this contract classifies: the one in force counts until a declassification is applied."""
-        self.hidden |= {classified(contract)}
-
     def hides(self, table: str, column: str) -> bool:
         """Return True if values of the column are not shown."""
         return any(one.hides(table, column) for one in self.hidden)

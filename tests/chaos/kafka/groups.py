@@ -9,7 +9,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from platform_defs.errors import TidegateError
 from platform_defs.groups.child import KafkaGroups
 from platform_defs.groups.groups import read_groups
-from platform_defs.groups.progress import show_progress
+from platform_defs.groups.own_groups import show_progress
 from tests.chaos.kafka.three_brokers import NODES, THREE_BROKERS, three_brokers
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.waiting import BOUND, repeated

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
-from platform_defs.dagster.run_session import FORMER_TAG, LEDGER_TAG, PREFIX, TAG, RunSession
+from platform_defs.dagster.run_session import LEDGER_TAG, PREFIX, TAG, RunSession
 from platform_defs.dagster.runs import report_dead
 from platform_defs.pipelines.scheduler.survey import Survey
 from tests.support.postgres.databases import new_database
@@ -52,11 +52,10 @@ def test_a_session_that_postgres_ends_is_opened_again_and_its_run_is_not_taken_f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tag", [TAG, FORMER_TAG])
 def test_a_run_whose_session_stays_away_is_reported_as_failed(
-    instance: DagsterInstance, live_runs: Callable[[Iterable[str]], set[str]], tag: str
+    instance: DagsterInstance, live_runs: Callable[[Iterable[str]], set[str]]
 ) -> None:
-    run = DagsterRun("drain", run_id=str(uuid4()), status=DagsterRunStatus.STARTED, tags={tag: "open"})
+    run = DagsterRun("drain", run_id=str(uuid4()), status=DagsterRunStatus.STARTED, tags={TAG: "open"})
     instance.add_run(run)
     assert report_dead(instance, live_runs, [], None) == [run.run_id]
     found = instance.get_run_by_id(run.run_id)

@@ -23,7 +23,7 @@ from platform_defs.groups import child
 from platform_defs.groups.child import KafkaGroups
 from platform_defs.groups.events import GroupEvent, Watch
 from platform_defs.groups.groups import Groups
-from platform_defs.groups.progress import show_progress
+from platform_defs.groups.own_groups import show_progress
 from platform_defs.groups.reset import Target
 from platform_defs.kafka.group_state import Group
 from tests.support.commands import Called, invoke

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from platform_defs.errors import AccessDenied, BrokerAway, NotDelivered, TidegateError
-from platform_defs.groups.progress import show_progress
+from platform_defs.groups.own_groups import show_progress
 from platform_defs.kafka.broker import KafkaBroker, offsets_at
 from platform_defs.kafka.cluster_admin import KafkaCluster
 from platform_defs.kafka.descriptions import KafkaPartitions

@@ -16,7 +16,7 @@ from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.errors import AccessDenied, TidegateError
 from platform_defs.groups.child import KafkaGroups
 from platform_defs.groups.groups import Groups
-from platform_defs.groups.progress import show_progress
+from platform_defs.groups.own_groups import show_progress
 from platform_defs.groups.reset import Target
 from platform_defs.kafka.broker import KafkaBroker, offsets_at
 from platform_defs.kafka.client.rights import to_describe

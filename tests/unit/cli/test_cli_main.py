@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
-from tests.support.own_home import TIDEGATE
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.long
@@ -152,12 +151,6 @@ def test_what_stops_the_command_stops_its_child_and_both_go_on(before: str) -> N
         finally:
             process.kill()
     assert process.returncode == 7
-
-
-def test_an_earlier_name_of_a_command_is_answered_with_the_new_one() -> None:
-    done = subprocess.run([*TIDEGATE, "ack", "bank_transfers"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "tidegate ack is now tidegate resolve" in done.stderr
 
 
 @pytest.mark.parametrize(
