@@ -15,7 +15,7 @@ from platform_defs.producer_options.presets import DEFAULT
 from platform_defs.producers.producer import Producer
 from platform_defs.producers.producer_client import existing_partitions
 from platform_defs.producers.unsent.sink import UnsentSink, sink
-from platform_defs.schemas.writer_schemas import message_schemas
+from platform_defs.schemas.conversion.writer_schemas import message_schemas
 from platform_defs.settings.settings import settings
 from platform_defs.stack.endpoints import connection, kafka_alone
 from platform_defs.topics.destination import find_destination, missing

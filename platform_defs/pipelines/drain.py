@@ -1,4 +1,4 @@
-"""What a run does for the tables of pipelines: it reads their topics, turn by turn, and reports what happened.
+"""A run for the tables of pipelines: it reads their topics, turn by turn, and reports what happened.
 
 Imported by the ops of pipelines/assets.py when they begin: the engine, Arrow, Spark and Dagster's storage take longer
 to import than all that Dagster needs for definitions.

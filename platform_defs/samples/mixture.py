@@ -16,7 +16,7 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import NotDelivered, TransactionAborted
 from platform_defs.producers.message import Message
 from platform_defs.samples.samples import Sample, Samples
-from platform_defs.schemas.writer_schemas import message_schemas
+from platform_defs.schemas.conversion.writer_schemas import message_schemas
 
 if TYPE_CHECKING:
     from platform_defs.producers.producer import Producer

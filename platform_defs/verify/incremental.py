@@ -28,7 +28,7 @@ from platform_defs.verify.compare import sums
 from platform_defs.verify.compare.newest import Newest
 from platform_defs.verify.compare.report import Findings, New, Report
 from platform_defs.verify.compare.upserts import UpsertComparison
-from platform_defs.verify.ledger import Checkpoint, move_checkpoint, read_basis, read_checkpoint, record_check
+from platform_defs.verify.source.ledger import Checkpoint, move_checkpoint, read_basis, read_checkpoint, record_check
 from platform_defs.verify.source.snapshot import Snapshot, take_snapshot
 from platform_defs.verify.source.windows import FOREVER, Window, next_window, why_void
 from platform_defs.verify.verify import Progress, open_topic, start_spark

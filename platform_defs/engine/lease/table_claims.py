@@ -1,4 +1,4 @@
-"""What a run has before it reads: its contract, and the tables that it fills.
+"""The claims of a run before it reads: its contract, and the tables that it fills.
 
 The contract is the one in the ledger, or a changed one that the run applies by itself
 (contract/evolution/unattended.py decides what it may apply). Each table is created, or is the one that the pipeline has

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from platform_defs.verify.source.spans import within
 
 if TYPE_CHECKING:
-    from platform_defs.verify.ledger import Basis, Checkpoint
+    from platform_defs.verify.source.ledger import Basis, Checkpoint
     from platform_defs.verify.source.partitions import Partition
 
 FOREVER = 2**63 - 1

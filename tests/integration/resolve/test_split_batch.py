@@ -9,7 +9,7 @@ from platform_defs.errors.halts import KeepsFailing
 from platform_defs.kafka.broker import KafkaBroker
 from platform_defs.resolve import split_batch
 from platform_defs.settings.contracts import find_pipeline
-from platform_defs.verify.ledger import read_basis
+from platform_defs.verify.source.ledger import read_basis
 from platform_defs.verify.verify import verify
 from tests.chaos.processes.dagster import views
 from tests.integration.cli.test_cli import answer, tidegate

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from platform_defs.verify.compare.report import Findings
 from platform_defs.verify.compare.sums import added
-from platform_defs.verify.ledger import Checkpoint
+from platform_defs.verify.source.ledger import Checkpoint
 from platform_defs.verify.source.partitions import Partition
 from platform_defs.verify.source.spans import ManySpans, Span, within
 from platform_defs.verify.source.windows import BACK, VOID, WHOLE, Window, next_window, why_void
