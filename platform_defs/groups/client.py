@@ -300,7 +300,7 @@ class GroupClient:
             raise self._away("no answer in time", place) from error
 
     def _error(self, reason: KafkaError, place: str, needed: Sequence[Right]) -> TidegateError:
-        if reason.code() in _MISSING:
+        if reason.name() in _MISSING:
             return _Missing(f"Kafka refuses the request {place}: {reason.str()}")
         if reason.code() == KafkaError._NOENT:  # pyright: ignore[reportPrivateUsage]
             return _NoLeader(f"Kafka names no leader in answer to the request {place}")
@@ -322,11 +322,7 @@ class GroupClient:
         )
 
 
-_MISSING = {
-    *(KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNKNOWN_TOPIC_OR_PART),
-    KafkaError._UNKNOWN_TOPIC,  # pyright: ignore[reportPrivateUsage]  # librdkafka's own codes begin so
-    KafkaError._UNKNOWN_PARTITION,  # pyright: ignore[reportPrivateUsage]
-}
+_MISSING = {"GROUP_ID_NOT_FOUND", "UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
 
 
 class _Missing(BadInput):

@@ -183,9 +183,9 @@ class KafkaTopics:
             raise self._away("no answer in time") from error
 
     def _refused(self, reason: KafkaError, subject: str) -> TidegateError:
-        if reason.code() in _NO_ANSWER and self._client is not None:
+        if reason.name() in _NO_ANSWER and self._client is not None:
             reason = self._client.denied or reason
-        if reason.code() in _NO_ANSWER:
+        if reason.name() in _NO_ANSWER:
             return self._away(self._client.why(reason) if self._client is not None else reason.str())
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return TopicMissing.named(subject)
@@ -201,12 +201,7 @@ class KafkaTopics:
         )
 
 
-_NO_ANSWER = {
-    KafkaError._TIMED_OUT,  # pyright: ignore[reportPrivateUsage]  # librdkafka's own codes begin so
-    KafkaError._TRANSPORT,  # pyright: ignore[reportPrivateUsage]
-    KafkaError._ALL_BROKERS_DOWN,  # pyright: ignore[reportPrivateUsage]
-    KafkaError._RESOLVE,  # pyright: ignore[reportPrivateUsage]
-}
+_NO_ANSWER = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"}
 
 
 def is_error(answer: Any) -> bool:

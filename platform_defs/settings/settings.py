@@ -314,8 +314,9 @@ def settings() -> Settings:
     for name in unknown_variables():
         _warn(name)
     try:
-        files = ((name.removeprefix(PREFIX).lower(), text) for name, text in variables.from_files().items())
-        given: dict[str, Any] = {name: text for name, text in files if name in Settings.model_fields}
+        by_file = [name for name in variables.names() if os.environ.get(name + FILE)]
+        files = {name.removeprefix(PREFIX).lower(): variables.value(name) for name in by_file}
+        given: dict[str, Any] = {name: text for name, text in files.items() if text and name in Settings.model_fields}
         read = Settings(**given)
         for name in ("postgres_url", "dagster_url"):
             if (url := getattr(read, name)) is not None:

@@ -6,7 +6,7 @@ TIDEGATE_POSTGRES_URL. A file is read each time its variable is used, so a new r
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from platform_defs.errors import BadInput
@@ -108,11 +108,6 @@ def client_variables() -> set[str]:
     """Return the variables that set the known options of the clients of Kafka and of the registry."""
     known = {KAFKA_PREFIX: KAFKA_OPTIONS, REGISTRY_PREFIX: REGISTRY_OPTIONS}
     return {prefix + name.replace(".", "_").upper() for prefix, names in known.items() for name in names}
-
-
-def from_files() -> Mapping[str, str]:
-    """Return the variables that are given as files, with the files' content. Raises BadInput."""
-    return {name: text for name in names() if os.environ.get(name + FILE) and (text := value(name))}
 
 
 def _given() -> Iterator[str]:
