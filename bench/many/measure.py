@@ -211,7 +211,8 @@ def _caught_up(database: psycopg.Connection, watch: Watch, most: float, say: Pro
             break
     say("waiting until the topics' last offsets are recorded")
     count = len(watch.planned)
-    time.sleep(SETTLE + topics.interval(count) * ceil(count / topics.PAGE))
+    every = topics.EVERY if count <= topics.PAGE else topics.EVERY_PAGE
+    time.sleep(SETTLE + every * ceil(count / topics.PAGE))
     return read
 
 
