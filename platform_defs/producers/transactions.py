@@ -65,7 +65,7 @@ class Transactions:
             if refused is not None and isinstance(error, NotDelivered | TransactionAborted):
                 raise refused from error
             raise
-        self._insist(lambda: self._client.commit_transaction(SLICE))
+        self._commit()
 
     def add_offsets(self, offsets: Sequence[TopicPartition], group: str, member: Any) -> None:
         """Commit the offsets of a consumer group, with `member` in it, in the open transaction."""
@@ -86,6 +86,9 @@ class Transactions:
                 f"the producer for {self._topic} cannot continue: {error.str()} ({error.name()}). {why}"
             )
         return None
+
+    def _commit(self) -> None:
+        self._insist(lambda: self._client.commit_transaction(SLICE))
 
     def _first_error(self) -> KafkaError | None:
         """Return why the open transaction failed, if it did. librdkafka reports it when another is begun; if one

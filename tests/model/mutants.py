@@ -16,7 +16,7 @@ from platform_defs.engine.commit.publish_statements import PostgresPublication
 from platform_defs.engine.interfaces.staged import Staged
 from platform_defs.engine.lease import table_claims
 from platform_defs.engine.lease.lease import PostgresLease
-from platform_defs.engine.plan import planning
+from platform_defs.engine.plan import planning, topic_view
 from platform_defs.engine.plan.planning import BatchPlan, first_positions
 from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.staging import staging_tables
@@ -26,7 +26,6 @@ from platform_defs.ledger.ledger import positions_of
 from platform_defs.offsets import PendingBatch, Position
 from platform_defs.postgres.connection import queries
 from platform_defs.prune import ledger as prune_ledger
-from platform_defs.resolve import settlement
 from platform_defs.resolve.ledger import PartitionChange
 from platform_defs.resolve.settled_log import Decision, SettledLog
 
@@ -105,7 +104,7 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
         gone = [(n, at) for n, at in self.positions if n not in self.view.partitions]
         return Decision("", tuple(PartitionChange(n, at, None) for n, at in gone), log=("", ""))
 
-    patch.setattr(settlement, "describe", lambda broker, topic, _: broker.describe(topic))
+    patch.setattr(topic_view, "describe", lambda broker, topic, _, **__: broker.describe(topic))
     patch.setattr(SettledLog, "_same_log", same_log)
 
 
