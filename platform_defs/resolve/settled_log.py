@@ -150,8 +150,12 @@ class SettledLog:
             return LogPosition(*self._log, held.end, held.end)
         if self._read_before and number not in self._read_before and not held.low:
             return None
-        first = min(self._read_before.get(number, held.low), held.end)
+        first = self._first(number, held)
         return LogPosition(*self._log, first, first)
+
+    def _first(self, number: int, held: PartitionView) -> int:
+        """Return the low watermark; in a log that was read before, its last position."""
+        return min(self._read_before.get(number, held.low), held.end)
 
     @cached_property
     def _read_before(self) -> Mapping[int, int]:
