@@ -99,9 +99,15 @@ class _Before:
     act: Act
 
     def __getattr__(self, name: str) -> Any:
-        if name == self.method:
+        found = getattr(self.real, name)
+        if name != self.method:
+            return found
+
+        def after_the_act(*args: Any, **options: Any) -> Any:
             self.act()
-        return getattr(self.real, name)
+            return found(*args, **options)
+
+        return after_the_act
 
 
 Moment = Literal["before_stage", "before_publish", "after_the_tables_are_checked"]
