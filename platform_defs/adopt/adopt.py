@@ -169,7 +169,7 @@ def _is_outdated(contract: Contract, item: NamedOutput, newest: int | None) -> b
 
 
 def _refuse_unfillable(connection: Connection, pipeline: str, table: Table) -> None:
-    """Raise BadInput if the table could not be filled, whoever owns it."""
+    """Raise BadInput if the table could not be filled, regardless of its owner."""
     if (live := read_live(connection, pipeline, table)) is not None:
         refuse_unfit(table, live)
         if live.published:

@@ -30,11 +30,11 @@ class SparkResource(dg.ConfigurableResource[None]):
 
     def session(self) -> SparkSession:
         """Return the run's session; the first call starts it."""
-        from dagster_pyspark import LazyPySparkResource
-
-        from platform_defs.spark.session import spark_config, start_session
-
         if self._spark_session is None:
+            from dagster_pyspark import LazyPySparkResource
+
+            from platform_defs.spark.session import spark_config, start_session
+
             self._spark_session = start_session(
                 spark_config(), lambda options: LazyPySparkResource(spark_config=options).spark_session
             )

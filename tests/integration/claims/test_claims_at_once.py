@@ -1,4 +1,4 @@
-"""What another session creates at the same time is used, in whatever order both come."""
+"""Schemas and tables that another session creates at the same time are used, in either order."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Which contracts `tidegate.definitions` and `tidegate.find_contract` read, wherever Dagster was started."""
+"""The contracts that `tidegate.definitions` and `tidegate.find_contract` read, from any working directory."""
 
 import runpy
 from collections.abc import Iterator

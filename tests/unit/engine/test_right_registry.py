@@ -55,11 +55,9 @@ class Asked:
         return self.lost
 
 
-class Faults:
-    """A ledger with three messages of an unknown schema."""
-
-    def faults(self, _: Staged) -> list[FaultGroup]:
-        return [FaultGroup("decode", "UnknownSchemaId", 3, ({"message": "no registry knows a schema 7"},))]
+def faults(_: Staged) -> list[FaultGroup]:
+    """Return three messages of an unknown schema."""
+    return [FaultGroup("decode", "UnknownSchemaId", 3, ({"message": "no registry knows a schema 7"},))]
 
 
 def staged(*schemas: SchemaCount, **pending: Any) -> Staged:
@@ -68,7 +66,7 @@ def staged(*schemas: SchemaCount, **pending: Any) -> Staged:
 
 
 def refuse(schemas: Asked, found: Staged) -> None:
-    refuse_unknown(CONTRACT, schemas, Faults().faults, found)  # type: ignore[arg-type]
+    refuse_unknown(CONTRACT, schemas, faults, found)
 
 
 def test_a_batch_of_which_no_schema_is_known_asks_whose_registry_it_is() -> None:
